@@ -1,0 +1,7 @@
+//! Ottla: a broker that speaks Kafka's wire protocol.
+//!
+//! The layers, each of which imports only those above it in this list, are described in ARCHITECTURE.md and
+//! held by `tests/layers.rs`.
+
+pub mod clock;
+pub mod types;
