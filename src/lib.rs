@@ -4,4 +4,5 @@
 //! held by `tests/layers.rs`.
 
 pub mod clock;
+pub mod config;
 pub mod types;

@@ -1,0 +1,12 @@
+//! Every setting of the broker: where its value comes from, what it may be, and what it is now.
+//!
+//! The rest of the broker is handed typed structs ([`BrokerConfig`], [`TopicConfig`]); texts and keys stay in here. This
+//! layer knows nothing of the wire, and of files nothing but the text of a properties file.
+
+pub mod broker;
+pub mod endpoint;
+pub mod topic;
+
+pub use broker::BrokerConfig;
+pub use endpoint::{Endpoint, SecurityProtocol};
+pub use topic::TopicConfig;

@@ -1,0 +1,137 @@
+//! `TopicConfig`: the settings of one topic, typed and resolved.
+//!
+//! The storage layer is handed this struct and asks nothing else about configuration. `Default` gives Kafka 4.3's
+//! defaults. Widths are Kafka's own (`INT` is `i32`, `LONG` is `i64`); a unit is the last word of the name.
+
+/// What becomes of records that are no longer wanted (`cleanup.policy`). Neither is valid: the log then grows for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CleanupPolicy {
+    /// Keep the last record of each key.
+    pub compact: bool,
+    /// Delete whole segments by `retention.ms` and `retention.bytes`.
+    pub delete: bool,
+}
+
+/// The final compression of a topic (`compression.type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompressionType {
+    /// Keep what the producer chose.
+    Producer,
+    Uncompressed,
+    Gzip,
+    Snappy,
+    Lz4,
+    Zstd,
+}
+
+/// Whose clock a record's timestamp is read from (`message.timestamp.type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimestampType {
+    CreateTime,
+    LogAppendTime,
+}
+
+/// The replicas whose replication is throttled (`leader.replication.throttled.replicas` and the follower's).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ThrottledReplicas {
+    None,
+    All,
+    /// Pairs of partition and broker.
+    Only(Vec<(i32, i32)>),
+}
+
+/// A topic's settings after topic overrides, dynamic and static broker settings and defaults were laid over each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopicConfig {
+    pub cleanup_policy: CleanupPolicy,
+    pub compression_type: CompressionType,
+    /// 1..=9, or -1 for the codec's own default.
+    pub compression_gzip_level: i32,
+    pub compression_lz4_level: i32,
+    pub compression_zstd_level: i32,
+    /// How long a tombstone outlives its compaction.
+    pub delete_retention_ms: i64,
+    /// Between the renaming of a file to `.deleted` and its unlinking.
+    pub file_delete_delay_ms: i64,
+    /// fsync after this many records; `i64::MAX`: leave it to the system.
+    pub flush_messages: i64,
+    /// fsync after this time; `i64::MAX`: leave it to the system.
+    pub flush_ms: i64,
+    pub follower_replication_throttled_replicas: ThrottledReplicas,
+    pub leader_replication_throttled_replicas: ThrottledReplicas,
+    /// Bytes of log between two entries of the offset index.
+    pub index_interval_bytes: i32,
+    pub max_compaction_lag_ms: i64,
+    pub min_compaction_lag_ms: i64,
+    pub min_cleanable_dirty_ratio: f64,
+    /// Largest batch, as it stands in the log, that is accepted.
+    pub max_message_bytes: i32,
+    /// A CreateTime may be this much later than the broker's clock.
+    pub message_timestamp_after_max_ms: i64,
+    /// A CreateTime may be this much earlier than the broker's clock.
+    pub message_timestamp_before_max_ms: i64,
+    pub message_timestamp_type: TimestampType,
+    pub min_insync_replicas: i32,
+    pub preallocate: bool,
+    /// Of one partition's log; -1: no limit.
+    pub retention_bytes: i64,
+    /// -1: no limit.
+    pub retention_ms: i64,
+    /// Size at which a segment rolls: `internal.segment.bytes` when set (tests use it to go below 1 MiB), else
+    /// `segment.bytes`.
+    pub segment_bytes: i32,
+    /// Size of a segment's offset index (and time index) when preallocated; a full index rolls the segment.
+    pub segment_index_bytes: i32,
+    /// Random part taken off `segment_ms`, at most this long.
+    pub segment_jitter_ms: i64,
+    pub segment_ms: i64,
+    pub unclean_leader_election_enable: bool,
+    /// Tiered storage: -2 means "as `retention.bytes`".
+    pub local_retention_bytes: i64,
+    /// Tiered storage: -2 means "as `retention.ms`".
+    pub local_retention_ms: i64,
+    pub remote_storage_enable: bool,
+    pub remote_log_copy_disable: bool,
+    pub remote_log_delete_on_disable: bool,
+}
+
+impl Default for TopicConfig {
+    fn default() -> TopicConfig {
+        const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+        TopicConfig {
+            cleanup_policy: CleanupPolicy { compact: false, delete: true },
+            compression_type: CompressionType::Producer,
+            compression_gzip_level: -1,
+            compression_lz4_level: 9,
+            compression_zstd_level: 3,
+            delete_retention_ms: DAY_MS,
+            file_delete_delay_ms: 60_000,
+            flush_messages: i64::MAX,
+            flush_ms: i64::MAX,
+            follower_replication_throttled_replicas: ThrottledReplicas::None,
+            leader_replication_throttled_replicas: ThrottledReplicas::None,
+            index_interval_bytes: 4096,
+            max_compaction_lag_ms: i64::MAX,
+            min_compaction_lag_ms: 0,
+            min_cleanable_dirty_ratio: 0.5,
+            max_message_bytes: 1_048_588,
+            message_timestamp_after_max_ms: 60 * 60 * 1000,
+            message_timestamp_before_max_ms: i64::MAX,
+            message_timestamp_type: TimestampType::CreateTime,
+            min_insync_replicas: 1,
+            preallocate: false,
+            retention_bytes: -1,
+            retention_ms: 7 * DAY_MS,
+            segment_bytes: 1 << 30,
+            segment_index_bytes: 10 << 20,
+            segment_jitter_ms: 0,
+            segment_ms: 7 * DAY_MS,
+            unclean_leader_election_enable: false,
+            local_retention_bytes: -2,
+            local_retention_ms: -2,
+            remote_storage_enable: false,
+            remote_log_copy_disable: false,
+            remote_log_delete_on_disable: false,
+        }
+    }
+}
