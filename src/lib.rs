@@ -5,4 +5,6 @@
 
 pub mod clock;
 pub mod config;
+pub mod record;
+pub mod storage;
 pub mod types;

@@ -1,0 +1,8 @@
+//! Record batches of message format v2, the only format that Kafka 4 writes: reading, checking, building, compressing.
+//!
+//! Owns the bytes between a batch's base offset and its last record, whether they came from a client, a peer or a file,
+//! and trusts none of them. Knows nothing of files, of the wire protocol around a batch, or of what a log accepts
+//! (`storage::validate` decides that).
+
+pub mod batch;
+pub mod compression;

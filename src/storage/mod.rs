@@ -1,0 +1,3 @@
+//! The log on disk.
+
+pub mod validate;
