@@ -5,6 +5,8 @@
 
 pub mod clock;
 pub mod config;
+pub mod controller;
+pub mod metadata;
 pub mod record;
 pub mod storage;
 pub mod types;

@@ -1,0 +1,117 @@
+//! The metadata image: what all records up to one offset add up to. Immutable once published.
+//!
+//! Copies share what did not change ([`SortedMap`], `Arc`), so publishing costs what changed. The controller's driver
+//! publishes; any number of readers load the newest image without a lock and keep using theirs as long as they need
+//! one consistent view. An image never shows a topic whose partitions are not served on this node: publishers run
+//! before an image becomes visible.
+
+mod cluster;
+mod config;
+mod delta;
+mod sorted_map;
+mod topics;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+pub use cluster::{BrokerRegistration, ClusterImage, ControllerRegistration, Endpoint, VersionRange};
+pub use config::{ConfigMap, ConfigResource, ConfigResourceType, ConfigsImage};
+pub use delta::MetadataDelta;
+pub use sorted_map::SortedMap;
+pub use topics::{LeaderRecoveryState, PartitionRegistration, TopicImage, TopicsImage};
+
+use crate::types::{BrokerId, LeaderEpoch, Offset, PartitionId, TopicId};
+
+/// The state of the cluster at one offset of the metadata log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetadataImage {
+    pub provenance: Provenance,
+    pub features: Arc<FeaturesImage>,
+    pub cluster: Arc<ClusterImage>,
+    pub topics: TopicsImage,
+    pub configs: ConfigsImage,
+    /// The first producer id that no block contains yet.
+    pub next_producer_id: i64,
+}
+
+/// Which records an image contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Provenance {
+    /// Offset of the last record contained; -1 of the empty image.
+    pub offset: Offset,
+    /// Leader epoch of that record.
+    pub epoch: LeaderEpoch,
+    /// When that record was appended.
+    pub last_contained_log_time_ms: i64,
+}
+
+/// Finalized feature levels; a feature at level 0 has no entry.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FeaturesImage {
+    /// The level of `metadata.version`, the feature that decides which records may be written.
+    pub metadata_version: i16,
+    /// The other features' levels.
+    pub finalized: BTreeMap<String, i16>,
+}
+
+impl FeaturesImage {
+    /// The finalized level of a feature other than `metadata.version`; 0 when it is off.
+    pub fn level(&self, feature: &str) -> i16 {
+        self.finalized.get(feature).copied().unwrap_or(0)
+    }
+}
+
+impl MetadataImage {
+    /// The state before any record.
+    pub fn empty() -> MetadataImage {
+        MetadataImage {
+            provenance: Provenance { offset: Offset(-1), epoch: LeaderEpoch(0), last_contained_log_time_ms: 0 },
+            features: Arc::default(),
+            cluster: Arc::default(),
+            topics: TopicsImage::default(),
+            configs: ConfigsImage::default(),
+            next_producer_id: 0,
+        }
+    }
+
+    pub fn topic(&self, name: &str) -> Option<&Arc<TopicImage>> {
+        self.topics.by_name(name)
+    }
+
+    pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<TopicImage>> {
+        self.topics.by_id(id)
+    }
+
+    pub fn partition(&self, topic: &str, partition: PartitionId) -> Option<&Arc<PartitionRegistration>> {
+        self.topic(topic)?.partition(partition)
+    }
+
+    pub fn broker(&self, id: BrokerId) -> Option<&Arc<BrokerRegistration>> {
+        self.cluster.broker(id)
+    }
+}
+
+/// Reads the newest published image. Cheap to clone and to load.
+#[derive(Clone, Debug)]
+pub struct MetadataHandle {
+    current: Arc<ArcSwap<MetadataImage>>,
+}
+
+impl MetadataHandle {
+    /// A handle on `image`, until another is published.
+    pub fn new(image: Arc<MetadataImage>) -> MetadataHandle {
+        MetadataHandle { current: Arc::new(ArcSwap::new(image)) }
+    }
+
+    /// The newest image, to be kept as long as one consistent view is needed.
+    pub fn load(&self) -> Arc<MetadataImage> {
+        self.current.load_full()
+    }
+
+    /// Makes an image the newest. Only the controller's driver (and tests) publish.
+    pub fn publish(&self, image: Arc<MetadataImage>) {
+        self.current.store(image);
+    }
+}
