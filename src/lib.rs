@@ -7,6 +7,7 @@ pub mod clock;
 pub mod config;
 pub mod controller;
 pub mod metadata;
+pub mod net;
 pub mod record;
 pub mod storage;
 pub mod types;
