@@ -8,6 +8,7 @@ pub mod config;
 pub mod controller;
 pub mod metadata;
 pub mod net;
+pub mod protocol;
 pub mod record;
 pub mod storage;
 pub mod types;

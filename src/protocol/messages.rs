@@ -1,0 +1,107 @@
+//! Every message but Produce and Fetch, by the structs and schemas of the `kafka-protocol` crate (Kafka 4.1's).
+//!
+//! This is the one door to that crate's codec: what it must not be trusted with is dealt with here. Its schemas lag
+//! Kafka 4.3's by a version here and there, see [`schema_version`].
+
+use bytes::{BufMut, Bytes, BytesMut};
+use kafka_protocol::protocol::{Decodable, Encodable, Request};
+use thiserror::Error;
+
+use super::frame;
+use super::header::RequestHeader;
+use super::versions::ApiKey;
+use super::wire::DecodeError;
+
+/// Why a response could not be written: a defect of this broker, never the client's doing.
+#[derive(Debug, Error)]
+pub enum EncodeError {
+    #[error("{api_key} response v{version} does not fit its schema: {reason}")]
+    Schema { api_key: ApiKey, version: i16, reason: String },
+    #[error("{api_key} response v{version} is longer than a frame can be")]
+    TooLong { api_key: ApiKey, version: i16 },
+}
+
+/// The version of the crate's schema that lays a message out as `version` does in Kafka 4.3.
+const fn schema_version(api_key: ApiKey, version: i16) -> i16 {
+    match (api_key, version) {
+        // v11 lets clients ask for timestamp -6 (KIP-1023); the layout is v10's.
+        (ApiKey::ListOffsets, 11) => 10,
+        _ => version,
+    }
+}
+
+/// Reads a request's body. Bytes left over stay in `body`: they are legal, and worth a DEBUG line.
+///
+/// `version` is one that [`super::versions`] accepts.
+pub fn decode<T: Request>(body: &mut Bytes, version: i16) -> Result<T, DecodeError> {
+    let api_key = ApiKey::from_key(T::KEY).ok_or(DecodeError::Version { version })?;
+    T::decode(body, schema_version(api_key, version)).map_err(|error| DecodeError::Malformed(error.to_string()))
+}
+
+/// Writes the frame, without its length, of the response to the request that `header` stood before.
+pub fn encode_response<T: Encodable>(header: &RequestHeader, response: &T) -> Result<Bytes, EncodeError> {
+    let api_key = header.api_key;
+    let version = header.response_version();
+    let mut buffer = BytesMut::with_capacity(128);
+    header.put_response_header(&mut buffer);
+    response.encode(&mut buffer, schema_version(api_key, version)).map_err(|error| EncodeError::Schema {
+        api_key,
+        version,
+        reason: error.to_string(),
+    })?;
+    if !frame::fits(buffer.len()) {
+        return Err(EncodeError::TooLong { api_key, version });
+    }
+    Ok(buffer.freeze())
+}
+
+/// Writes the frame, without its length, of a request to another node.
+pub fn encode_request<T: Request>(
+    request: &T,
+    version: i16,
+    correlation_id: i32,
+    client_id: Option<&str>,
+) -> Result<Bytes, EncodeError> {
+    let api_key = ApiKey::from_key(T::KEY).expect("the crate's APIs are Kafka's");
+    let mut buffer = BytesMut::with_capacity(128);
+    put_request_header(&mut buffer, api_key, version, correlation_id, client_id);
+    request.encode(&mut buffer, schema_version(api_key, version)).map_err(|error| EncodeError::Schema {
+        api_key,
+        version,
+        reason: error.to_string(),
+    })?;
+    if !frame::fits(buffer.len()) {
+        return Err(EncodeError::TooLong { api_key, version });
+    }
+    Ok(buffer.freeze())
+}
+
+fn put_request_header(
+    buffer: &mut BytesMut,
+    api_key: ApiKey,
+    version: i16,
+    correlation_id: i32,
+    client_id: Option<&str>,
+) {
+    buffer.put_i16(api_key.key());
+    buffer.put_i16(version);
+    buffer.put_i32(correlation_id);
+    match client_id {
+        Some(client_id) => {
+            let client_id = &client_id[..client_id.floor_char_boundary(i16::MAX as usize)];
+            buffer.put_i16(client_id.len() as i16);
+            buffer.put_slice(client_id.as_bytes());
+        }
+        None => buffer.put_i16(-1),
+    }
+    if api_key.request_header_version(version) >= 2 {
+        buffer.put_u8(0); // No tagged fields.
+    }
+}
+
+/// Reads the body of another node's response to a request of type `T`.
+pub fn decode_response<T: Request>(body: &mut Bytes, version: i16) -> Result<T::Response, DecodeError> {
+    let api_key = ApiKey::from_key(T::KEY).ok_or(DecodeError::Version { version })?;
+    T::Response::decode(body, schema_version(api_key, version))
+        .map_err(|error| DecodeError::Malformed(error.to_string()))
+}

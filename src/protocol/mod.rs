@@ -1,0 +1,27 @@
+//! Kafka's wire protocol: bytes to requests, responses to bytes. Nothing here reads a socket or decides an answer.
+//!
+//! - [`versions`]: the one table of what is served.
+//! - [`errors`]: the error codes.
+//! - [`header`]: request and response headers.
+//! - [`messages`]: all messages but the two hot ones, with the structs of the `kafka-protocol` crate.
+//! - [`produce`], [`fetch`]: written by hand, for these carry the records and must not copy them.
+//! - [`frame`]: an encoded response, which may have pieces of files between its bytes.
+//! - [`wire`]: the primitive types that the hand-written codecs are made of.
+//!
+//! Everything a peer sends is checked against the bytes that are there; nothing it sends can panic or make this layer
+//! allocate beyond a fixed multiple of the frame's own size. What Kafka accepts is accepted, leftover bytes after a
+//! body among it: librdkafka and kafka-go send some.
+
+pub mod errors;
+pub mod fetch;
+pub mod frame;
+pub mod header;
+pub mod messages;
+pub mod produce;
+pub mod versions;
+pub mod wire;
+
+pub use errors::ErrorCode;
+pub use header::RequestHeader;
+pub use versions::ApiKey;
+pub use wire::DecodeError;
