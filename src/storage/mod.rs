@@ -1,3 +1,7 @@
-//! The log on disk.
+//! The log on disk: Kafka's segment files, what is derived from them, and how they come back after a crash.
+//!
+//! Owns every byte under the log directories, all of it through [`disk::Disk`]. Everything here is synchronous and
+//! blocks; the caller chooses the thread. Knows record batches and nothing of the wire, of replication or of requests.
 
+pub mod disk;
 pub mod validate;

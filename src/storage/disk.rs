@@ -1,0 +1,448 @@
+//! The disk, as one of the three seams between the real and the simulated world.
+//!
+//! Everything that this broker keeps is written and read through [`Disk`] and [`DiskFile`], so that a simulation can
+//! lose power at any call. What a simulation may do, and what callers must therefore expect:
+//!
+//! - bytes written but not synced are there after a crash, or not, or in part, in any order;
+//! - a created or renamed name is there after a crash only once its directory was synced ([`Disk::sync_dir`]);
+//! - a failed sync means that nothing is known of the bytes it was to make durable. It must never be tried again on
+//!   the same directory: the system may have dropped the dirty pages and would report success ("fsyncgate").
+//!
+//! Paths are relative to the process or absolute, as the caller likes. All calls block; the caller chooses the thread.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync, statvfs};
+use rustix::io::{Errno, ReadWriteFlags};
+
+/// How [`Disk::open`] opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Must exist; reading only.
+    Read,
+    /// Must exist; reading and writing.
+    ReadWrite,
+    /// Reading and writing; made if it does not exist.
+    Create,
+    /// Reading and writing; must not exist.
+    CreateNew,
+}
+
+/// What a directory tells of one of its entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    pub name: OsString,
+    pub is_dir: bool,
+}
+
+/// What is known of a file without opening it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileInfo {
+    pub len: u64,
+    pub is_dir: bool,
+    /// Last change of the content, in milliseconds since 1970.
+    pub modified_ms: i64,
+}
+
+/// Room on the volume of a directory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    pub total: u64,
+    /// What is left for this process.
+    pub usable: u64,
+}
+
+/// A file system.
+pub trait Disk: Send + Sync {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// `NotFound` if there is nothing.
+    fn info(&self, path: &Path) -> io::Result<FileInfo>;
+
+    /// The entries of a directory, in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+
+    /// Replaces `to` in one step if it is a file that exists.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// `NotFound` if there is nothing.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+
+    /// With all that is in it.
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()>;
+
+    /// Makes the names in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    fn space(&self, dir: &Path) -> io::Result<Space>;
+}
+
+/// An open file. It stays readable after its name is gone.
+pub trait DiskFile: Send + Sync {
+    /// Its length, in bytes.
+    fn file_len(&self) -> io::Result<u64>;
+
+    /// Reads once; less than asked for is no error, 0 is the end of the file.
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
+
+    /// As [`DiskFile::read_at`] as far as the bytes are in memory; `None` if the first of them is not.
+    fn read_cached_at(&self, buffer: &mut [u8], position: u64) -> io::Result<Option<usize>>;
+
+    /// Writes once; may write less than given.
+    fn write_vectored_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize>;
+
+    /// Makes the content durable, and the length as far as it is needed to read it.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Makes content and attributes durable.
+    fn sync_all(&self) -> io::Result<()>;
+
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Reserves blocks up to `len` without changing the length. A hint: a file system that cannot is no error.
+    fn reserve(&self, len: u64) -> io::Result<()>;
+
+    /// Starts writing out these bytes without waiting. A hint, which makes nothing durable.
+    fn start_writeback(&self, position: u64, len: u64) -> io::Result<()>;
+
+    /// For `sendfile`; `None` where there is no such thing.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+}
+
+impl dyn DiskFile + '_ {
+    /// Fills `buffer`; `UnexpectedEof` if the file ends before.
+    pub fn read_exact_at(&self, mut buffer: &mut [u8], mut position: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match self.read_at(buffer, position)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => {
+                    buffer = &mut buffer[n..];
+                    position += n as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads until `buffer` is full or the file ends; returns how much was read.
+    pub fn read_up_to(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.read_at(&mut buffer[done..], position + done as u64)? {
+                0 => break,
+                n => done += n,
+            }
+        }
+        Ok(done)
+    }
+
+    pub fn write_all_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
+        self.write_all_vectored_at(&mut [IoSlice::new(bytes)], position)
+    }
+
+    /// Writes all of `buffers` one after the other, in as few calls as the system allows. After an error any part of
+    /// them may have been written.
+    pub fn write_all_vectored_at(&self, mut buffers: &mut [IoSlice<'_>], mut position: u64) -> io::Result<()> {
+        IoSlice::advance_slices(&mut buffers, 0);
+        while !buffers.is_empty() {
+            let batch = &buffers[..buffers.len().min(MAX_IO_SLICES)];
+            match self.write_vectored_at(batch, position)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                n => {
+                    position += n as u64;
+                    IoSlice::advance_slices(&mut buffers, n);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl dyn Disk + '_ {
+    /// Whether there is a file or directory of this name.
+    pub fn exists(&self, path: &Path) -> io::Result<bool> {
+        match self.info(path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A whole small file. One that is longer than `limit` bytes is `InvalidData`: nothing that this is used for gets
+    /// that long unless it is damaged.
+    pub fn read_file(&self, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+        let file = self.open(path, OpenMode::Read)?;
+        let len = usize::try_from(file.file_len()?).unwrap_or(usize::MAX);
+        if len > limit {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} has {len} bytes", path.display())));
+        }
+        let mut bytes = vec![0; len];
+        let read = file.read_up_to(&mut bytes, 0)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Replaces the content of `path` in one step: after a crash it is the old or the new one. Durable on return.
+    pub fn write_file_atomically(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let temporary = with_suffix(path, ".tmp");
+        let file = self.open(&temporary, OpenMode::Create)?;
+        file.set_len(0)?;
+        file.write_all_at(bytes, 0)?;
+        file.sync_data()?;
+        self.rename(&temporary, path)?;
+        match path.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => self.sync_dir(dir),
+            _ => self.sync_dir(Path::new(".")),
+        }
+    }
+
+    /// Removes a file if it is there; returns whether it was.
+    pub fn remove_if_exists(&self, path: &Path) -> io::Result<bool> {
+        match self.remove_file(path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// `path` with `suffix` at the end of its name: `a/b.log` and `.deleted` give `a/b.log.deleted`.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// `IOV_MAX`: more slices in one call are refused.
+const MAX_IO_SLICES: usize = 1024;
+
+/// The machine's file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl RealDisk {
+    pub fn new() -> Arc<dyn Disk> {
+        Arc::new(RealDisk)
+    }
+}
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        match mode {
+            OpenMode::Read => &mut options,
+            OpenMode::ReadWrite => options.write(true),
+            OpenMode::Create => options.write(true).create(true).truncate(false),
+            OpenMode::CreateNew => options.write(true).create_new(true),
+        };
+        Ok(Arc::new(RealFile(options.open(path)?)))
+    }
+
+    fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        let metadata = fs::metadata(path)?;
+        let modified_ms = metadata.modified()?.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+        Ok(FileInfo { len: metadata.len(), is_dir: metadata.is_dir(), modified_ms })
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        fs::read_dir(dir)?
+            .map(|entry| {
+                let entry = entry?;
+                let kind = entry.file_type()?;
+                // A partition's directory may lie elsewhere behind a symbolic link.
+                let is_dir = kind.is_dir() || (kind.is_symlink() && entry.path().is_dir());
+                Ok(DirEntry { name: entry.file_name(), is_dir })
+            })
+            .collect()
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        Ok(fsync(File::open(dir)?)?)
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        let volume = statvfs(dir)?;
+        Ok(Space {
+            total: volume.f_blocks.saturating_mul(volume.f_frsize),
+            usable: volume.f_bavail.saturating_mul(volume.f_frsize),
+        })
+    }
+}
+
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn file_len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        retry(|| rustix::io::pread(&self.0, &mut *buffer, position))
+    }
+
+    fn read_cached_at(&self, buffer: &mut [u8], position: u64) -> io::Result<Option<usize>> {
+        #[cfg(target_os = "linux")]
+        {
+            let read = retry(|| {
+                rustix::io::preadv2(&self.0, &mut [IoSliceMut::new(buffer)], position, ReadWriteFlags::NOWAIT)
+            });
+            match read {
+                Ok(n) => Ok(Some(n)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                // A file system without RWF_NOWAIT: the only way to know is to read.
+                Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
+                    self.read_at(buffer, position).map(Some)
+                }
+                Err(error) => Err(error),
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        self.read_at(buffer, position).map(Some)
+    }
+
+    fn write_vectored_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
+        retry(|| rustix::io::pwritev(&self.0, buffers, position))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        // Not through `retry`: an interrupted sync is a failed one.
+        Ok(fdatasync(&self.0)?)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        Ok(fsync(&self.0)?)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        match fallocate(&self.0, FallocateFlags::KEEP_SIZE, 0, len) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn start_writeback(&self, position: u64, len: u64) -> io::Result<()> {
+        use std::os::fd::AsRawFd as _;
+        // SAFETY: the descriptor is open for as long as `self.0` is, and the call takes no pointers.
+        let result = unsafe {
+            libc::sync_file_range(
+                self.0.as_raw_fd(),
+                position as libc::off64_t,
+                len as libc::off64_t,
+                libc::SYNC_FILE_RANGE_WRITE,
+            )
+        };
+        match result {
+            0 => Ok(()),
+            _ => match io::Error::last_os_error() {
+                error if matches!(error.raw_os_error(), Some(libc::ESPIPE | libc::ENOSYS)) => Ok(()),
+                error => Err(error),
+            },
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn start_writeback(&self, _position: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+}
+
+/// Repeats a system call that a signal interrupted before it did anything.
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_and_reads_many_slices() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = RealDisk::new();
+        let file = disk.open(&dir.path().join("a.log"), OpenMode::CreateNew).unwrap();
+        let bytes: Vec<u8> = (0..5000u32).map(|n| n as u8).collect();
+        let mut slices: Vec<IoSlice<'_>> = bytes.chunks(2).map(IoSlice::new).collect();
+        file.write_all_vectored_at(&mut slices, 7).unwrap();
+        assert_eq!(file.file_len().unwrap(), 5007);
+
+        let mut back = vec![1; 5007];
+        file.read_exact_at(&mut back, 0).unwrap();
+        assert_eq!(back[..7], [0; 7]);
+        assert_eq!(back[7..], bytes);
+        assert_eq!(file.read_up_to(&mut back, 5000).unwrap(), 7);
+        assert_eq!(file.read_exact_at(&mut back, 1).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert!(file.read_cached_at(&mut back, 0).unwrap().is_some());
+    }
+
+    #[test]
+    fn hints_change_no_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = RealDisk::new();
+        let file = disk.open(&dir.path().join("a.log"), OpenMode::Create).unwrap();
+        file.write_all_at(b"abc", 0).unwrap();
+        file.reserve(1 << 20).unwrap();
+        file.start_writeback(0, 3).unwrap();
+        file.sync_data().unwrap();
+        assert_eq!(file.file_len().unwrap(), 3);
+    }
+
+    #[test]
+    fn replaces_files_and_keeps_removed_ones_readable() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = RealDisk::new();
+        let path = dir.path().join("checkpoint");
+        assert!(!disk.exists(&path).unwrap());
+        disk.write_file_atomically(&path, b"first, and longer").unwrap();
+        disk.write_file_atomically(&path, b"second").unwrap();
+        assert_eq!(disk.read_file(&path, 100).unwrap(), b"second");
+        assert_eq!(disk.read_file(&path, 5).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(disk.list(dir.path()).unwrap(), [DirEntry { name: "checkpoint".into(), is_dir: false }]);
+
+        let file = disk.open(&path, OpenMode::Read).unwrap();
+        assert!(disk.remove_if_exists(&path).unwrap());
+        assert!(!disk.remove_if_exists(&path).unwrap());
+        let mut back = [0; 6];
+        file.read_exact_at(&mut back, 0).unwrap();
+        assert_eq!(&back, b"second");
+        assert!(disk.space(dir.path()).unwrap().usable > 0);
+    }
+}
