@@ -1,0 +1,126 @@
+"""Makes the answers of two brokers comparable: what each run or each broker must choose for itself is replaced by a word, and what has no
+order in Kafka is given one. Everything else is compared as it came.
+
+| what | becomes |
+|---|---|
+| the scenario's prefix of topic names, in names and messages | `~` |
+| the broker's own host and port | `<host>`, `<port>` |
+| the cluster's id | `<cluster-id>` |
+| a topic's id | `<id of ~t>`, or `<some id>` if no answer told whose it is; the zero id and made-up ones stay |
+| a producer's id | `<pid 1>`, in the order of appearance; -1 and made-up ones stay |
+| a time close to now | `<now>` |
+| a throttle time, a fetch session's id, the epoch of the finalized features | `<throttled>`, `<session>`, `<epoch>`; 0 stays |
+| records | the batches' fields and records; of a compressed batch not its size |
+| bytes | hexadecimal |
+| a list that comes out of a hash map (`UNORDERED`) | an object, by the key named there |
+"""
+
+import re
+import time
+
+from kafka_wire import messages
+from kafka_wire.batches import CODEC_BITS, read_batches
+from kafka_wire.primitives import Malformed, ZERO_UUID
+
+NOW_MS = 10 * 60 * 1000
+TIMES = {"LogAppendTimeMs", "Timestamp", "base_timestamp", "max_timestamp", "MaxTimestamp"}
+# (api, field) → the field by which its elements are told apart
+UNORDERED = {
+    ("ApiVersions", "ApiKeys"): "ApiKey",
+    ("ApiVersions", "SupportedFeatures"): "Name",
+    ("ApiVersions", "FinalizedFeatures"): "Name",
+}
+
+
+def learn(session, answer):
+    """Remembers which id is whose."""
+    for element in structures(answer):
+        topic_id, name = element.get("TopicId"), element.get("Name") or element.get("TopicName")
+        if topic_id and name and topic_id != ZERO_UUID:
+            session.topic_ids[topic_id] = name
+
+
+def structures(value):
+    if isinstance(value, dict):
+        yield value
+        value = value.values()
+    if not isinstance(value, (str, bytes)) and hasattr(value, "__iter__"):
+        for inner in value:
+            yield from structures(inner)
+
+
+def answer(session, api, body):
+    return Normaliser(session, api).value(body)
+
+
+class Normaliser:
+    def __init__(self, session, api):
+        self.session, self.api = session, api
+
+    def value(self, value, name=None):
+        if isinstance(value, dict):
+            return {key: self.value(inner, key) for key, inner in value.items()}
+        if isinstance(value, list):
+            return self.list(value, name)
+        if isinstance(value, bytes):
+            return self.records(value) if name == "Records" else value.hex()
+        if isinstance(value, str):
+            return self.text(value, name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return self.number(value, name)
+        return value
+
+    def list(self, elements, name):
+        key = UNORDERED.get((self.api, name))
+        if key is None:
+            return [self.value(e, name) for e in elements]
+        named = [(str(self.value(e[key], key)), self.value({k: v for k, v in e.items() if k != key})) for e in elements]
+        if len(dict(named)) < len(named):
+            return sorted(named, key=repr)  # the same key twice: nothing must get lost
+        return dict(sorted(named))
+
+    def text(self, value, name):
+        session = self.session
+        if name == "Host" and value in (session.address[0], "localhost"):
+            return "<host>"
+        if name == "ClusterId":
+            return "<cluster-id>" if len(value) == 22 else value
+        if name in ("TopicId", "TopicIds"):
+            return self.topic_id(value)
+        for topic_id in re.findall(r"[\w-]{22}", value):
+            if topic_id in session.topic_ids:
+                value = value.replace(topic_id, self.topic_id(topic_id))
+        return value.replace(session.prefix, "~")
+
+    def topic_id(self, value):
+        session = self.session
+        if value == ZERO_UUID or value in session.literals:
+            return value
+        return f"<id of {session.topic_ids[value].replace(session.prefix, '~')}>" if value in session.topic_ids else "<some id>"
+
+    def number(self, value, name):
+        if name == "Port" and value == self.session.address[1]:
+            return "<port>"
+        if name == "ThrottleTimeMs" and value > 0:
+            return "<throttled>"
+        if name == "SessionId" and value > 0:
+            return "<session>"
+        if name == "FinalizedFeaturesEpoch" and value >= 0:
+            return "<epoch>"
+        if name in TIMES and abs(value - time.time() * 1000) < NOW_MS:
+            return "<now>"
+        if name in ("ProducerId", "producer_id") and value >= 0 and value not in self.session.literals:
+            known = self.session.producer_ids
+            return known.setdefault(value, f"<pid {len(known) + 1}>")
+        return value
+
+    def records(self, data):
+        try:
+            batches = read_batches(data)
+        except Malformed as problem:
+            return {"malformed": str(problem), "bytes": data.hex()}
+        for batch in batches:
+            if batch.get("attributes", 0) & CODEC_BITS:
+                del batch["length"]
+                batch.pop("payload", None)
+        return self.value(batches)
