@@ -3,5 +3,9 @@
 //! Owns every byte under the log directories, all of it through [`disk::Disk`]. Everything here is synchronous and
 //! blocks; the caller chooses the thread. Knows record batches and nothing of the wire, of replication or of requests.
 
+pub mod checkpoint;
 pub mod disk;
+pub mod leader_epochs;
+pub mod producer_state;
+pub mod txn_index;
 pub mod validate;

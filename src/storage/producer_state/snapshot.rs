@@ -1,0 +1,121 @@
+//! The `.snapshot` files of a partition: the producers as they were at an offset of the log.
+//!
+//! | at | size | field |
+//! |---|---|---|
+//! | 0 | 2 | version: 1 |
+//! | 2 | 4 | CRC-32C of all that follows |
+//! | 6 | 4 | number of entries |
+//! | 10 | 46 each | producer id (8), epoch (2), last sequence (4), last offset (8), offset delta (4), timestamp (8), coordinator epoch (4), first offset of the open transaction (8) |
+//!
+//! All big-endian; -1 stands for "none". Only the last batch of a producer is kept. Bytes behind the last entry
+//! count for the CRC and are otherwise ignored, as in Kafka.
+
+use thiserror::Error;
+
+use super::entry::{BatchMetadata, ProducerStateEntry};
+use crate::types::{Offset, ProducerEpoch, ProducerId};
+
+const VERSION: i16 = 1;
+const CRC_OFFSET: usize = 2;
+const ENTRIES_OFFSET: usize = 6;
+const HEADER_SIZE: usize = 10;
+const ENTRY_SIZE: usize = 46;
+
+/// Ending of a snapshot's name, behind the offset.
+const FILE_SUFFIX: &str = ".snapshot";
+
+/// The name of the snapshot at `offset`: 20 digits and the suffix.
+pub fn file_name(offset: Offset) -> String {
+    format!("{:020}{FILE_SUFFIX}", offset.0)
+}
+
+/// The offset in the name of a snapshot; `None` for any other file.
+pub fn parse_file_name(name: &str) -> Option<Offset> {
+    let digits = name.strip_suffix(FILE_SUFFIX)?;
+    let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok().map(Offset)).flatten()
+}
+
+/// Why a snapshot cannot be used. The state before it is loaded then, and the log read from there.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum CorruptSnapshot {
+    #[error("unknown snapshot version {0}")]
+    UnknownVersion(i16),
+    #[error("{size} bytes cannot hold {count} entries")]
+    WrongSize { size: usize, count: i32 },
+    #[error("stored checksum {stored:#010x} differs from {computed:#010x}")]
+    WrongChecksum { stored: u32, computed: u32 },
+    #[error("{0} bytes are too few for a snapshot")]
+    TooShort(usize),
+    #[error("the file is too long for a snapshot")]
+    TooLong,
+    #[error("the file is gone")]
+    Missing,
+}
+
+/// The bytes of a snapshot with these producers, in this order.
+pub fn encode<'a>(entries: impl ExactSizeIterator<Item = &'a ProducerStateEntry>) -> Vec<u8> {
+    let count = i32::try_from(entries.len()).expect("a partition has fewer than 2^31 producers in memory");
+    let mut bytes = Vec::with_capacity(HEADER_SIZE + entries.len() * ENTRY_SIZE);
+    bytes.extend_from_slice(&VERSION.to_be_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&count.to_be_bytes());
+    for entry in entries {
+        bytes.extend_from_slice(&entry.producer_id.0.to_be_bytes());
+        bytes.extend_from_slice(&entry.producer_epoch.0.to_be_bytes());
+        bytes.extend_from_slice(&entry.last_sequence().to_be_bytes());
+        bytes.extend_from_slice(&entry.last_data_offset().0.to_be_bytes());
+        bytes.extend_from_slice(&entry.last_offset_delta().to_be_bytes());
+        bytes.extend_from_slice(&entry.last_timestamp.to_be_bytes());
+        bytes.extend_from_slice(&entry.coordinator_epoch.to_be_bytes());
+        bytes.extend_from_slice(&entry.current_txn_first_offset.unwrap_or(Offset(-1)).0.to_be_bytes());
+    }
+    let crc = crc32c::crc32c(&bytes[ENTRIES_OFFSET..]);
+    bytes[CRC_OFFSET..ENTRIES_OFFSET].copy_from_slice(&crc.to_be_bytes());
+    bytes
+}
+
+/// The producers in a snapshot, in the order they are written there.
+pub fn decode(bytes: &[u8]) -> Result<Vec<ProducerStateEntry>, CorruptSnapshot> {
+    let Some((header, body)) = bytes.split_first_chunk::<HEADER_SIZE>() else {
+        return Err(CorruptSnapshot::TooShort(bytes.len()));
+    };
+    let version = i16::from_be_bytes([header[0], header[1]]);
+    if version != VERSION {
+        return Err(CorruptSnapshot::UnknownVersion(version));
+    }
+    let stored = u32::from_be_bytes([header[2], header[3], header[4], header[5]]);
+    let count = i32::from_be_bytes([header[6], header[7], header[8], header[9]]);
+    let available = body.len() / ENTRY_SIZE;
+    let Some(entries) = usize::try_from(count).ok().filter(|count| *count <= available) else {
+        return Err(CorruptSnapshot::WrongSize { size: bytes.len(), count });
+    };
+    let computed = crc32c::crc32c(&bytes[ENTRIES_OFFSET..]);
+    if stored != computed {
+        return Err(CorruptSnapshot::WrongChecksum { stored, computed });
+    }
+    let (entry_bytes, _) = body.as_chunks::<ENTRY_SIZE>();
+    Ok(entry_bytes[..entries].iter().map(decode_entry).collect())
+}
+
+fn decode_entry(bytes: &[u8; ENTRY_SIZE]) -> ProducerStateEntry {
+    let int = |at: usize| i32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+    let long = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let last_offset = long(14);
+    let timestamp = long(26);
+    let current_txn_first_offset = long(38);
+    let mut entry = ProducerStateEntry::empty(ProducerId(long(0)));
+    entry.producer_epoch = ProducerEpoch(i16::from_be_bytes([bytes[8], bytes[9]]));
+    entry.coordinator_epoch = int(34);
+    entry.last_timestamp = timestamp;
+    entry.current_txn_first_offset = (current_txn_first_offset >= 0).then_some(Offset(current_txn_first_offset));
+    if last_offset >= 0 {
+        entry.remember(BatchMetadata {
+            last_sequence: int(10),
+            last_offset: Offset(last_offset),
+            offset_delta: int(22),
+            timestamp,
+        });
+    }
+    entry
+}

@@ -1,0 +1,276 @@
+//! The `.txnindex` file of a segment: the aborted transactions whose marker is in the segment (KIP-98).
+//!
+//! A reader that wants committed records only is told the aborted transactions in what it reads; they are looked up
+//! here. Most segments have none, and then no file. Entries have ascending marker offsets:
+//!
+//! | at | size | field |
+//! |---|---|---|
+//! | 0 | 2 | version: 0 |
+//! | 2 | 8 | producer id |
+//! | 10 | 8 | first offset of the transaction |
+//! | 18 | 8 | offset of its marker |
+//! | 26 | 8 | last stable offset as the marker was written |
+//!
+//! Owns the file and nothing else; the log's lock orders appends and truncations, lookups may run beside them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::storage::disk::{Disk, DiskFile, OpenMode};
+use crate::types::{Offset, ProducerId};
+
+/// Bytes of an entry.
+pub const ENTRY_SIZE: usize = 34;
+
+/// Ending of the file's name, behind the segment's base offset.
+pub const FILE_SUFFIX: &str = ".txnindex";
+
+const VERSION: i16 = 0;
+
+/// How many entries a lookup reads at once.
+const ENTRIES_PER_READ: usize = 120;
+
+/// A transaction that was aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbortedTxn {
+    pub producer_id: ProducerId,
+    pub first_offset: Offset,
+    /// Offset of the marker.
+    pub last_offset: Offset,
+    /// Everything below was decided when the marker was written.
+    pub last_stable_offset: Offset,
+}
+
+/// Why an index cannot be used; the segment's recovery builds it anew.
+#[derive(Debug, Error)]
+pub enum TxnIndexError {
+    #[error("transaction index has an entry of unknown version {version} at byte {position}")]
+    UnknownVersion { version: i16, position: u64 },
+    #[error("transaction index is corrupt at byte {position}: {reason}")]
+    Corrupt { position: u64, reason: &'static str },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl AbortedTxn {
+    pub fn encode(&self) -> [u8; ENTRY_SIZE] {
+        let mut bytes = [0; ENTRY_SIZE];
+        bytes[..2].copy_from_slice(&VERSION.to_be_bytes());
+        let fields = [self.producer_id.0, self.first_offset.0, self.last_offset.0, self.last_stable_offset.0];
+        for (field, place) in fields.iter().zip(bytes[2..].chunks_exact_mut(8)) {
+            place.copy_from_slice(&field.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// `Err`: the version, if it is not known.
+    pub fn decode(bytes: &[u8; ENTRY_SIZE]) -> Result<AbortedTxn, i16> {
+        let version = i16::from_be_bytes([bytes[0], bytes[1]]);
+        if version != VERSION {
+            return Err(version);
+        }
+        let long = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        Ok(AbortedTxn {
+            producer_id: ProducerId(long(2)),
+            first_offset: Offset(long(10)),
+            last_offset: Offset(long(18)),
+            last_stable_offset: Offset(long(26)),
+        })
+    }
+}
+
+/// See the module's documentation. A clone looks up what was there when it was made.
+#[derive(Clone)]
+pub struct TransactionIndex {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    base_offset: Offset,
+    /// Bytes of whole entries; what a crash left behind them is overwritten by the next append.
+    len: u64,
+    /// Marker offset of the last entry appended by this process.
+    last_offset: Option<Offset>,
+    is_dirty: bool,
+}
+
+impl TransactionIndex {
+    /// The index of the segment that starts at `base_offset`. The file need not exist; no descriptor is kept open.
+    pub fn open(disk: Arc<dyn Disk>, path: &Path, base_offset: Offset) -> io::Result<TransactionIndex> {
+        let len = match disk.info(path) {
+            Ok(info) => info.len - info.len % ENTRY_SIZE as u64,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(TransactionIndex { disk, path: path.to_path_buf(), base_offset, len, last_offset: None, is_dirty: false })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds a transaction whose marker was just written. Not durable before [`Self::flush`].
+    pub fn append(&mut self, aborted: &AbortedTxn) -> Result<(), TxnIndexError> {
+        if self.last_offset.is_some_and(|last| last >= aborted.last_offset) {
+            return Err(TxnIndexError::Corrupt { position: self.len, reason: "offsets of markers do not ascend" });
+        }
+        let file = self.disk.open(&self.path, OpenMode::Create)?;
+        file.set_len(self.len)?;
+        file.write_all_at(&aborted.encode(), self.len)?;
+        self.len += ENTRY_SIZE as u64;
+        self.last_offset = Some(aborted.last_offset);
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    /// Makes the entries durable. If the file is new its name is durable once the directory was synced.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_dirty) {
+            self.disk.open(&self.path, OpenMode::ReadWrite)?.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// Removes the transactions whose marker is at or above `offset`.
+    pub fn truncate_to(&mut self, offset: Offset) -> Result<(), TxnIndexError> {
+        let Some(file) = self.reader()? else { return Ok(()) };
+        let position = self.first_at_or_above(&*file, offset)?;
+        if position < self.len {
+            self.cut(position)?;
+        }
+        Ok(())
+    }
+
+    /// Removes all entries, to build the index anew.
+    pub fn reset(&mut self) -> io::Result<()> {
+        match self.disk.exists(&self.path)? {
+            true => self.cut(0),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds those aborted transactions to `found` that overlap offsets `fetch_offset` up to, without, `upper_bound`.
+    /// Returns whether the search is over: if not, the next segment's index may have more.
+    pub fn collect(
+        &self,
+        fetch_offset: Offset,
+        upper_bound: Offset,
+        found: &mut Vec<AbortedTxn>,
+    ) -> Result<bool, TxnIndexError> {
+        let Some(file) = self.reader()? else { return Ok(false) };
+        let start = self.first_at_or_above(&*file, fetch_offset)?;
+        let mut is_complete = false;
+        self.scan(&*file, start, |_, txn| {
+            if txn.first_offset < upper_bound {
+                found.push(*txn);
+            }
+            is_complete = txn.last_stable_offset >= upper_bound;
+            Ok(!is_complete)
+        })?;
+        Ok(is_complete)
+    }
+
+    /// All entries, in order.
+    pub fn all(&self) -> Result<Vec<AbortedTxn>, TxnIndexError> {
+        let mut all = Vec::new();
+        if let Some(file) = self.reader()? {
+            self.scan(&*file, 0, |_, txn| {
+                all.push(*txn);
+                Ok(true)
+            })?;
+        }
+        Ok(all)
+    }
+
+    /// Looks for obvious damage: entries of another version or of another segment.
+    pub fn sanity_check(&self) -> Result<(), TxnIndexError> {
+        let Some(file) = self.reader()? else { return Ok(()) };
+        let base_offset = self.base_offset;
+        self.scan(&*file, 0, |position, txn| match txn.last_offset < base_offset {
+            true => Err(TxnIndexError::Corrupt { position, reason: "a marker lies before the segment" }),
+            false => Ok(true),
+        })
+    }
+
+    /// Moves the file, if there is one, and follows it.
+    pub fn rename(&mut self, path: &Path) -> io::Result<()> {
+        match self.disk.rename(&self.path, path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => self.path = path.to_path_buf(),
+        }
+        Ok(())
+    }
+
+    /// The partition's directory was renamed.
+    pub fn set_directory(&mut self, directory: &Path) {
+        if let Some(name) = self.path.file_name() {
+            self.path = directory.join(name);
+        }
+    }
+
+    /// Returns whether there was a file.
+    pub fn delete(self) -> io::Result<bool> {
+        self.disk.remove_if_exists(&self.path)
+    }
+
+    fn reader(&self) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        match self.len {
+            0 => Ok(None),
+            _ => self.disk.open(&self.path, OpenMode::Read).map(Some),
+        }
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.disk.open(&self.path, OpenMode::ReadWrite)?.set_len(len)?;
+        self.len = len;
+        self.last_offset = None;
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    /// Position of the first entry whose marker is at or above `offset`.
+    fn first_at_or_above(&self, file: &dyn DiskFile, offset: Offset) -> Result<u64, TxnIndexError> {
+        let (mut low, mut high) = (0, self.len / ENTRY_SIZE as u64);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let position = middle * ENTRY_SIZE as u64;
+            let mut bytes = [0; ENTRY_SIZE];
+            file.read_exact_at(&mut bytes, position)?;
+            match decode_at(&bytes, position)?.last_offset < offset {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        Ok(low * ENTRY_SIZE as u64)
+    }
+
+    /// Hands the entries from `position` on to `visit` for as long as it returns true.
+    fn scan(
+        &self,
+        file: &dyn DiskFile,
+        mut position: u64,
+        mut visit: impl FnMut(u64, &AbortedTxn) -> Result<bool, TxnIndexError>,
+    ) -> Result<(), TxnIndexError> {
+        let mut buffer = [0; ENTRY_SIZE * ENTRIES_PER_READ];
+        while position < self.len {
+            let wanted = (self.len - position).min(buffer.len() as u64) as usize;
+            file.read_exact_at(&mut buffer[..wanted], position)?;
+            for bytes in buffer[..wanted].as_chunks::<ENTRY_SIZE>().0 {
+                if !visit(position, &decode_at(bytes, position)?)? {
+                    return Ok(());
+                }
+                position += ENTRY_SIZE as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn decode_at(bytes: &[u8; ENTRY_SIZE], position: u64) -> Result<AbortedTxn, TxnIndexError> {
+    AbortedTxn::decode(bytes).map_err(|version| TxnIndexError::UnknownVersion { version, position })
+}
