@@ -3,9 +3,15 @@
 //! Owns every byte under the log directories, all of it through [`disk::Disk`]. Everything here is synchronous and
 //! blocks; the caller chooses the thread. Knows record batches and nothing of the wire, of replication or of requests.
 
+pub mod background;
 pub mod checkpoint;
 pub mod disk;
+pub mod file_cache;
+pub mod file_name;
 pub mod leader_epochs;
+pub mod log;
 pub mod producer_state;
+pub mod recovery;
+pub mod slice;
 pub mod txn_index;
 pub mod validate;

@@ -1,0 +1,144 @@
+//! How the files in a partition's directory are named.
+//!
+//! | name | what |
+//! |---|---|
+//! | `00000000000000000042.log` | the records of a segment; the number is its base offset, in twenty digits |
+//! | `….index`, `….timeindex`, `….txnindex` | its indexes |
+//! | `….snapshot` | the producers' state at this offset |
+//! | any of them with `.deleted` | to be removed |
+//! | with `.cleaned` | compaction was writing it |
+//! | with `.swap` | compaction was done with it, and was putting it in the place of what it replaces |
+//!
+//! A name that is none of these belongs to somebody else and is left alone.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::types::Offset;
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileKind {
+    Log,
+    OffsetIndex,
+    TimeIndex,
+    TxnIndex,
+    Snapshot,
+}
+
+impl FileKind {
+    /// All files that a segment consists of.
+    pub const OF_SEGMENT: [FileKind; 4] = [FileKind::Log, FileKind::OffsetIndex, FileKind::TimeIndex, FileKind::TxnIndex];
+
+    fn extension(self) -> &'static str {
+        match self {
+            FileKind::Log => "log",
+            FileKind::OffsetIndex => "index",
+            FileKind::TimeIndex => "timeindex",
+            FileKind::TxnIndex => "txnindex",
+            FileKind::Snapshot => "snapshot",
+        }
+    }
+}
+
+/// What is to become of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileState {
+    InUse,
+    Deleted,
+    Cleaned,
+    Swap,
+}
+
+impl FileState {
+    fn suffix(self) -> &'static str {
+        match self {
+            FileState::InUse => "",
+            FileState::Deleted => ".deleted",
+            FileState::Cleaned => ".cleaned",
+            FileState::Swap => ".swap",
+        }
+    }
+}
+
+/// The name of a file in a partition's directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileName {
+    pub base_offset: Offset,
+    pub kind: FileKind,
+    pub state: FileState,
+}
+
+impl FileName {
+    pub fn new(base_offset: Offset, kind: FileKind) -> FileName {
+        FileName { base_offset, kind, state: FileState::InUse }
+    }
+
+    pub fn with_state(self, state: FileState) -> FileName {
+        FileName { state, ..self }
+    }
+
+    pub fn parse(name: &str) -> Option<FileName> {
+        let (name, state) = [FileState::Deleted, FileState::Cleaned, FileState::Swap]
+            .into_iter()
+            .find_map(|state| Some((name.strip_suffix(state.suffix())?, state)))
+            .unwrap_or((name, FileState::InUse));
+        let (digits, extension) = name.split_once('.')?;
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let base_offset = Offset(digits.parse().ok()?);
+        let kind = [FileKind::Log, FileKind::OffsetIndex, FileKind::TimeIndex, FileKind::TxnIndex, FileKind::Snapshot]
+            .into_iter()
+            .find(|kind| kind.extension() == extension)?;
+        let parsed = FileName { base_offset, kind, state };
+        // Only names that this would write: `1.log` is not another name of segment 1.
+        (parsed.to_string().strip_suffix(state.suffix()) == Some(name)).then_some(parsed)
+    }
+
+    pub fn path_in(&self, dir: &Path) -> PathBuf {
+        dir.join(self.to_string())
+    }
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:020}.{}{}", self.base_offset.0, self.kind.extension(), self.state.suffix())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kafkas() {
+        let name = FileName::new(Offset(42), FileKind::TimeIndex);
+        assert_eq!(name.to_string(), "00000000000000000042.timeindex");
+        assert_eq!(FileName::parse("00000000000000000042.timeindex"), Some(name));
+        let deleted = FileName::new(Offset(i64::MAX), FileKind::Log).with_state(FileState::Deleted);
+        assert_eq!(deleted.to_string(), "09223372036854775807.log.deleted");
+        assert_eq!(FileName::parse(&deleted.to_string()), Some(deleted));
+    }
+
+    #[test]
+    fn other_names_are_not_ours() {
+        for name in [
+            "partition.metadata",
+            "leader-epoch-checkpoint",
+            "00000000000000000000-0000000001.checkpoint",
+            "00000000000000000000-0000000001.checkpoint.deleted",
+            "42.log",
+            "+0000000000000000042.log",
+            "-0000000000000000042.log",
+            "99999999999999999999.log",
+            "00000000000000000042.log.deleted.deleted",
+            "00000000000000000042.log.bak",
+            "00000000000000000042",
+            ".log",
+            "",
+        ] {
+            assert_eq!(FileName::parse(name), None, "{name}");
+        }
+    }
+}
