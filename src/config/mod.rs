@@ -5,7 +5,12 @@
 
 pub mod broker;
 pub mod endpoint;
+mod java;
+pub mod keys;
+pub mod properties;
 pub mod topic;
+pub mod validator;
+pub mod value;
 
 pub use broker::BrokerConfig;
 pub use endpoint::{Endpoint, SecurityProtocol};

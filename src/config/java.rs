@@ -1,0 +1,137 @@
+//! Java's ways with text, where a client can see them: what counts as a number, how a double or a list is printed, and in
+//! which order a hash set lists its members.
+//!
+//! Kafka's messages quote values through these, and tools match on the messages.
+
+/// `String.trim`: everything up to U+0020 goes from both ends.
+pub(super) fn trim(text: &str) -> &str {
+    text.trim_matches(|c| c <= ' ')
+}
+
+/// The characters that `\s` stands for in a pattern.
+pub(super) fn is_pattern_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\x0B' | '\x0C' | '\r')
+}
+
+/// Splits as the pattern `\s*,\s*` does, keeping empty parts.
+pub(super) fn split_commas(text: &str) -> impl Iterator<Item = &str> {
+    let mut parts = text.split(',').peekable();
+    let mut first = true;
+    std::iter::from_fn(move || {
+        let mut part = parts.next()?;
+        if !first {
+            part = part.trim_start_matches(is_pattern_space);
+        }
+        first = false;
+        if parts.peek().is_some() {
+            part = part.trim_end_matches(is_pattern_space);
+        }
+        Some(part)
+    })
+}
+
+/// `Integer.parseInt` and its kin: a sign, then decimal digits of the ASCII range.
+pub(super) fn parse_integer<T: TryFrom<i64>>(text: &str) -> Option<T> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    T::try_from(text.parse::<i64>().ok()?).ok()
+}
+
+/// `Double.parseDouble`, without hexadecimal notation.
+pub(super) fn parse_double(text: &str) -> Option<f64> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    match unsigned {
+        "NaN" => return Some(f64::NAN),
+        "Infinity" => return Some(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY }),
+        _ => {}
+    }
+    let number = unsigned.strip_suffix(['d', 'D', 'f', 'F']).unwrap_or(unsigned);
+    // Rust would also take a second sign, and "inf" and "nan" in any case
+    if number.starts_with(['+', '-']) || !number.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-')) {
+        return None;
+    }
+    let value: f64 = number.parse().ok()?;
+    Some(if text.starts_with('-') { -value } else { value })
+}
+
+/// `Double.toString`: plain between 10^-3 and 10^7, else with an exponent, always with a digit after the point.
+pub(super) fn double_text(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    let size = value.abs();
+    if size == 0.0 || (1e-3..1e7).contains(&size) {
+        let text = format!("{value}");
+        return if text.contains('.') { text } else { text + ".0" };
+    }
+    let text = format!("{value:e}");
+    let (mantissa, exponent) = text.split_once('e').expect("an exponent was asked for");
+    let point = if mantissa.contains('.') { "" } else { ".0" };
+    format!("{mantissa}{point}E{exponent}")
+}
+
+/// `List.toString`, and that of a set.
+pub(super) fn list_text<S: AsRef<str>>(items: &[S]) -> String {
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// Sorts names as a `HashSet` or the key set of a `HashMap` that was sized for `capacity` entries lists them.
+pub(super) fn hash_order(names: &mut [&str], capacity: usize) {
+    let table = ((capacity as f64 / 0.75) as usize + 1).next_power_of_two().max(16) as u32;
+    names.sort_by_key(|name| {
+        let hash = name.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
+        (hash ^ (hash >> 16)) & (table - 1)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_print_as_java_prints_them() {
+        for (value, text) in [
+            (0.5, "0.5"),
+            (1000.0, "1000.0"),
+            (0.0, "0.0"),
+            (f64::MAX, "1.7976931348623157E308"),
+            (2147483647.0, "2.147483647E9"),
+            (1e7, "1.0E7"),
+            (0.0001, "1.0E-4"),
+            (0.05, "0.05"),
+            (-1.5, "-1.5"),
+        ] {
+            assert_eq!(double_text(value), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_java_reads_them() {
+        assert_eq!(parse_integer::<i32>("+5"), Some(5));
+        assert_eq!(parse_integer::<i32>("-2147483648"), Some(i32::MIN));
+        for text in ["", "+", "2147483648", "1_000", "0x10", "5.0", " 5", "--5"] {
+            assert_eq!(parse_integer::<i32>(text), None, "{text}");
+        }
+        assert_eq!(parse_integer::<i64>("99999999999999999999"), None);
+        assert_eq!(parse_double("1e3"), Some(1000.0));
+        assert_eq!(parse_double("-.5f"), Some(-0.5));
+        assert_eq!(parse_double("-Infinity"), Some(f64::NEG_INFINITY));
+        for text in ["", "inf", "nan", "1e", "0,5", "--1"] {
+            assert_eq!(parse_double(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn commas_split_with_the_space_around_them() {
+        let split = |text| split_commas(text).collect::<Vec<_>>();
+        assert_eq!(split("a , b,c"), ["a", "b", "c"]);
+        assert_eq!(split("a,,"), ["a", "", ""]);
+        assert_eq!(split(""), [""]);
+    }
+}
