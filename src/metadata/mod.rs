@@ -6,3 +6,4 @@
 //! [`image::MetadataHandle`].
 
 pub mod image;
+pub mod records;
