@@ -7,3 +7,4 @@
 
 pub mod image;
 pub mod records;
+pub mod version;

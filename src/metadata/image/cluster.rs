@@ -5,6 +5,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::apply::ApplyError;
+use crate::metadata::records::{
+    BrokerEndpoint, BrokerFeature, BrokerRegistrationChangeRecord, ControllerEndpoint, ControllerFeature, Record as _,
+    RegisterBrokerRecord, RegisterControllerRecord, VersionedRecord,
+};
+use crate::metadata::version::MetadataVersion;
 use crate::types::{BrokerId, DirectoryId};
 
 /// The nodes of the cluster.
@@ -74,6 +80,99 @@ impl ClusterImage {
 }
 
 impl BrokerRegistration {
+    pub(super) fn from_record(record: &RegisterBrokerRecord) -> BrokerRegistration {
+        BrokerRegistration {
+            id: record.broker_id,
+            epoch: record.broker_epoch,
+            incarnation_id: record.incarnation_id,
+            listeners: record
+                .end_points
+                .iter()
+                .map(|endpoint| Endpoint {
+                    name: endpoint.name.clone(),
+                    host: endpoint.host.clone(),
+                    port: endpoint.port,
+                    security_protocol: endpoint.security_protocol,
+                })
+                .collect(),
+            supported_features: record
+                .features
+                .iter()
+                .map(|feature| {
+                    let range = VersionRange { min: feature.min_supported_version, max: feature.max_supported_version };
+                    (feature.name.clone(), range)
+                })
+                .collect(),
+            rack: record.rack.clone(),
+            fenced: record.fenced,
+            in_controlled_shutdown: record.in_controlled_shutdown,
+            is_migrating_zk_broker: record.is_migrating_zk_broker,
+            directories: record.log_dirs.clone(),
+            cordoned_directories: record.cordoned_log_dirs.clone(),
+        }
+    }
+
+    pub(super) fn change(&mut self, record: &BrokerRegistrationChangeRecord) -> Result<(), ApplyError> {
+        let invalid = |field, value| ApplyError::InvalidValue {
+            record: BrokerRegistrationChangeRecord::NAME,
+            field,
+            value: i64::from(value),
+        };
+        match record.fenced {
+            -1 => self.fenced = false,
+            0 => {}
+            1 => self.fenced = true,
+            value => return Err(invalid("fenced", value)),
+        }
+        match record.in_controlled_shutdown {
+            0 => {}
+            1 => self.in_controlled_shutdown = true,
+            value => return Err(invalid("inControlledShutdown", value)),
+        }
+        if !record.log_dirs.is_empty() {
+            self.directories = record.log_dirs.clone();
+        }
+        if let Some(cordoned) = &record.cordoned_log_dirs {
+            self.cordoned_directories = Some(cordoned.clone());
+        }
+        Ok(())
+    }
+
+    pub(super) fn to_record(&self, version: MetadataVersion) -> VersionedRecord {
+        let record_version = version.register_broker_record_version();
+        let record = RegisterBrokerRecord {
+            broker_id: self.id,
+            is_migrating_zk_broker: self.is_migrating_zk_broker && record_version >= 2,
+            incarnation_id: self.incarnation_id,
+            broker_epoch: self.epoch,
+            end_points: self
+                .listeners
+                .iter()
+                .map(|listener| BrokerEndpoint {
+                    name: listener.name.clone(),
+                    host: listener.host.clone(),
+                    port: listener.port,
+                    security_protocol: listener.security_protocol,
+                })
+                .collect(),
+            features: self
+                .supported_features
+                .iter()
+                .map(|(name, range)| BrokerFeature {
+                    name: name.clone(),
+                    min_supported_version: range.min,
+                    max_supported_version: range.max,
+                })
+                .collect(),
+            rack: self.rack.clone(),
+            fenced: self.fenced,
+            in_controlled_shutdown: self.in_controlled_shutdown,
+            log_dirs: if version.has_directory_assignment() { self.directories.clone() } else { Vec::new() },
+            cordoned_log_dirs: self.cordoned_directories.clone().filter(|_| version.has_cordoned_log_dirs()),
+        };
+        VersionedRecord::at(record_version, record)
+    }
+
     pub fn listener(&self, name: &str) -> Option<&Endpoint> {
         self.listeners.iter().find(|listener| listener.name == name)
     }
@@ -87,5 +186,61 @@ impl BrokerRegistration {
             return false;
         }
         self.directories.contains(&directory)
+    }
+}
+
+impl ControllerRegistration {
+    pub(super) fn from_record(record: &RegisterControllerRecord) -> ControllerRegistration {
+        ControllerRegistration {
+            id: record.controller_id,
+            incarnation_id: record.incarnation_id,
+            zk_migration_ready: record.zk_migration_ready,
+            listeners: record
+                .end_points
+                .iter()
+                .map(|endpoint| Endpoint {
+                    name: endpoint.name.clone(),
+                    host: endpoint.host.clone(),
+                    port: endpoint.port,
+                    security_protocol: endpoint.security_protocol,
+                })
+                .collect(),
+            supported_features: record
+                .features
+                .iter()
+                .map(|feature| {
+                    let range = VersionRange { min: feature.min_supported_version, max: feature.max_supported_version };
+                    (feature.name.clone(), range)
+                })
+                .collect(),
+        }
+    }
+
+    /// The record that says all of the registration.
+    pub fn to_record(&self) -> VersionedRecord {
+        VersionedRecord::lowest(RegisterControllerRecord {
+            controller_id: self.id,
+            incarnation_id: self.incarnation_id,
+            zk_migration_ready: self.zk_migration_ready,
+            end_points: self
+                .listeners
+                .iter()
+                .map(|listener| ControllerEndpoint {
+                    name: listener.name.clone(),
+                    host: listener.host.clone(),
+                    port: listener.port,
+                    security_protocol: listener.security_protocol,
+                })
+                .collect(),
+            features: self
+                .supported_features
+                .iter()
+                .map(|(name, range)| ControllerFeature {
+                    name: name.clone(),
+                    min_supported_version: range.min,
+                    max_supported_version: range.max,
+                })
+                .collect(),
+        })
     }
 }

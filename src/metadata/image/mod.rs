@@ -5,24 +5,29 @@
 //! one consistent view. An image never shows a topic whose partitions are not served on this node: publishers run
 //! before an image becomes visible.
 
+mod apply;
 mod cluster;
 mod config;
 mod delta;
+mod security;
 mod sorted_map;
 mod topics;
+mod write;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+pub use apply::ApplyError;
 pub use cluster::{BrokerRegistration, ClusterImage, ControllerRegistration, Endpoint, VersionRange};
 pub use config::{ConfigMap, ConfigResource, ConfigResourceType, ConfigsImage};
 pub use delta::MetadataDelta;
+pub use security::{AclsImage, ClientQuotasImage, DelegationTokensImage, QuotaEntity, ScramImage};
 pub use sorted_map::SortedMap;
-pub use topics::{LeaderRecoveryState, PartitionRegistration, TopicImage, TopicsImage};
+pub use topics::{LeaderRecoveryState, NO_LEADER, NO_LEADER_CHANGE, PartitionRegistration, TopicImage, TopicsImage};
 
-use crate::types::{BrokerId, LeaderEpoch, Offset, PartitionId, TopicId};
+use crate::types::{BrokerId, LeaderEpoch, Offset, PartitionId, ProducerId, TopicId};
 
 /// The state of the cluster at one offset of the metadata log.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,8 +37,12 @@ pub struct MetadataImage {
     pub cluster: Arc<ClusterImage>,
     pub topics: TopicsImage,
     pub configs: ConfigsImage,
-    /// The first producer id that no block contains yet.
-    pub next_producer_id: i64,
+    /// The first producer id that no block contains yet; `None` before the first block.
+    pub next_producer_id: Option<ProducerId>,
+    pub client_quotas: Arc<ClientQuotasImage>,
+    pub scram: Arc<ScramImage>,
+    pub delegation_tokens: Arc<DelegationTokensImage>,
+    pub acls: AclsImage,
 }
 
 /// Which records an image contains.
@@ -50,13 +59,16 @@ pub struct Provenance {
 /// Finalized feature levels; a feature at level 0 has no entry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FeaturesImage {
-    /// The level of `metadata.version`, the feature that decides which records may be written.
+    /// The level of `metadata.version`, see [`crate::metadata::version::MetadataVersion`]; 0 before it is set.
     pub metadata_version: i16,
     /// The other features' levels.
     pub finalized: BTreeMap<String, i16>,
 }
 
 impl FeaturesImage {
+    pub const METADATA_VERSION: &'static str = "metadata.version";
+    pub const ELIGIBLE_LEADER_REPLICAS: &'static str = "eligible.leader.replicas.version";
+
     /// The finalized level of a feature other than `metadata.version`; 0 when it is off.
     pub fn level(&self, feature: &str) -> i16 {
         self.finalized.get(feature).copied().unwrap_or(0)
@@ -72,7 +84,11 @@ impl MetadataImage {
             cluster: Arc::default(),
             topics: TopicsImage::default(),
             configs: ConfigsImage::default(),
-            next_producer_id: 0,
+            next_producer_id: None,
+            client_quotas: Arc::default(),
+            scram: Arc::default(),
+            delegation_tokens: Arc::default(),
+            acls: AclsImage::new(),
         }
     }
 

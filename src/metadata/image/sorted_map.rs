@@ -234,7 +234,8 @@ mod tests {
         assert_eq!(map.get(&20), Some(&99));
         assert_ne!(map, before);
         // Only the touched chunks were copied.
-        let shared = map.chunks.iter().filter(|chunk| before.chunks.iter().any(|other| Arc::ptr_eq(chunk, other))).count();
+        let shared =
+            map.chunks.iter().filter(|chunk| before.chunks.iter().any(|other| Arc::ptr_eq(chunk, other))).count();
         assert!(shared >= map.chunks.len() - 4, "{shared} of {}", map.chunks.len());
     }
 }

@@ -1315,7 +1315,7 @@ impl Record for RemoveDelegationTokenRecord {
 /// RegisterControllerRecord, type 27, versions 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegisterControllerRecord {
-    pub controller_id: i32,
+    pub controller_id: BrokerId,
     pub incarnation_id: Uuid,
     pub zk_migration_ready: bool,
     pub end_points: Vec<ControllerEndpoint>,
@@ -1330,7 +1330,7 @@ impl Record for RegisterControllerRecord {
 
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<RegisterControllerRecord, DecodeError> {
         let record = RegisterControllerRecord {
-            controller_id: reader.i32()?,
+            controller_id: BrokerId(reader.i32()?),
             incarnation_id: reader.uuid()?,
             zk_migration_ready: reader.bool()?,
             end_points: reader.array(|reader| ControllerEndpoint::read(reader, version))?,
@@ -1341,7 +1341,7 @@ impl Record for RegisterControllerRecord {
     }
 
     fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
-        writer.i32(self.controller_id);
+        writer.i32(self.controller_id.0);
         writer.uuid(self.incarnation_id);
         writer.bool(self.zk_migration_ready);
         writer.array(&self.end_points, |writer, value| value.write(writer, version))?;
