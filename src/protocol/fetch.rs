@@ -164,7 +164,7 @@ impl FetchRequest {
         }
         reader.tagged_fields(|tag, reader| {
             match tag {
-                0 => request.cluster_id = reader.nullable_string()?,
+                0 => request.cluster_id = reader.nullable_string("cluster_id")?,
                 // v15+: KIP-903.
                 1 if version >= 15 => {
                     request.replica_id = BrokerId(reader.i32()?);

@@ -51,7 +51,7 @@ impl RequestHeader {
         let api_version = reader.i16()?;
         let api_key = ApiKey::from_key(key).ok_or(HeaderError::UnknownApiKey { api_key: key })?;
         let correlation_id = reader.i32()?;
-        let client_id = reader.nullable_string()?;
+        let client_id = reader.nullable_string("client_id")?;
         if api_key.request_header_version(api_version) >= 2 {
             Reader::new(frame, true).unknown_tagged_fields()?;
         }

@@ -1,7 +1,7 @@
 //! Every message but Produce and Fetch, by the structs and schemas of the `kafka-protocol` crate (Kafka 4.1's).
 //!
-//! This is the one door to that crate's codec: what it must not be trusted with is dealt with here. Its schemas lag
-//! Kafka 4.3's by a version here and there, see [`schema_version`].
+//! This is the one door to that crate's codec. No request reaches it but through [`super::schema`], for it trusts the
+//! counts that it reads. Its schemas lag Kafka 4.3's by a version here and there, see [`schema_version`].
 
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::protocol::{Decodable, Encodable, Request};
@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::frame;
 use super::header::RequestHeader;
+use super::schema;
 use super::versions::ApiKey;
 use super::wire::DecodeError;
 
@@ -35,7 +36,13 @@ const fn schema_version(api_key: ApiKey, version: i16) -> i16 {
 /// `version` is one that [`super::versions`] accepts.
 pub fn decode<T: Request>(body: &mut Bytes, version: i16) -> Result<T, DecodeError> {
     let api_key = ApiKey::from_key(T::KEY).ok_or(DecodeError::Version { version })?;
-    T::decode(body, schema_version(api_key, version)).map_err(|error| DecodeError::Malformed(error.to_string()))
+    let mut walked = schema::take_body(api_key, version, body)?;
+    let request = T::decode(&mut walked, schema_version(api_key, version))
+        .map_err(|error| DecodeError::Malformed(error.to_string()))?;
+    match walked.len() {
+        0 => Ok(request),
+        unread => Err(DecodeError::Malformed(format!("{unread} bytes of the body were not read"))),
+    }
 }
 
 /// Writes the frame, without its length, of the response to the request that `header` stood before.
@@ -100,6 +107,8 @@ fn put_request_header(
 }
 
 /// Reads the body of another node's response to a request of type `T`.
+///
+/// Counts are not checked beforehand: only nodes of this cluster are asked anything.
 pub fn decode_response<T: Request>(body: &mut Bytes, version: i16) -> Result<T::Response, DecodeError> {
     let api_key = ApiKey::from_key(T::KEY).ok_or(DecodeError::Version { version })?;
     T::Response::decode(body, schema_version(api_key, version))

@@ -4,6 +4,7 @@
 //! - [`errors`]: the error codes.
 //! - [`header`]: request and response headers.
 //! - [`messages`]: all messages but the two hot ones, with the structs of the `kafka-protocol` crate.
+//! - [`schema`]: the walk over a request's body that precedes the crate.
 //! - [`produce`], [`fetch`]: written by hand, for these carry the records and must not copy them.
 //! - [`frame`]: an encoded response, which may have pieces of files between its bytes.
 //! - [`wire`]: the primitive types that the hand-written codecs are made of.
@@ -18,6 +19,7 @@ pub mod frame;
 pub mod header;
 pub mod messages;
 pub mod produce;
+pub mod schema;
 pub mod versions;
 pub mod wire;
 

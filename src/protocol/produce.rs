@@ -64,7 +64,7 @@ impl ProduceRequest {
     /// Reads a body of version 3..=13. Bytes left over stay in `body`.
     pub fn decode(body: &mut Bytes, version: i16) -> Result<ProduceRequest, DecodeError> {
         let mut reader = Reader::new(body, ApiKey::Produce.is_flexible(version));
-        let transactional_id = reader.nullable_string()?;
+        let transactional_id = reader.nullable_string("transactional_id")?;
         let acks = reader.i16()?;
         let timeout_ms = reader.i32()?;
         let topic_count = reader.count("topic_data", 2)?;

@@ -22,6 +22,8 @@ pub enum DecodeError {
     Null { field: &'static str },
     #[error("{field} counts {count} entries, more than the bytes left can hold")]
     Count { field: &'static str, count: usize },
+    #[error("{field} is text of {length} bytes, more than a string may have")]
+    StringLength { field: &'static str, length: usize },
     #[error("tagged field {tag} does not belong to this version")]
     Tag { tag: u32 },
     #[error("version {version} has no schema")]
@@ -33,6 +35,9 @@ pub enum DecodeError {
 
 /// A result of reading.
 pub type Result<T> = std::result::Result<T, DecodeError>;
+
+/// The longest string, in bytes. Compact lengths could say more, but Kafka takes no more there either.
+pub const MAX_STRING_LENGTH: usize = i16::MAX as usize;
 
 /// Reads a message from the front to the back; the bytes read leave `bytes`.
 #[derive(Debug)]
@@ -121,15 +126,16 @@ impl<'a> Reader<'a> {
         Ok(usize::try_from(length).ok())
     }
 
-    pub fn nullable_string(&mut self) -> Result<Option<StrBytes>> {
+    pub fn nullable_string(&mut self, field: &'static str) -> Result<Option<StrBytes>> {
         match self.length(true)? {
+            Some(length) if length > MAX_STRING_LENGTH => Err(DecodeError::StringLength { field, length }),
             Some(length) => Ok(Some(text(self.take(length)?))),
             None => Ok(None),
         }
     }
 
     pub fn string(&mut self, field: &'static str) -> Result<StrBytes> {
-        self.nullable_string()?.ok_or(DecodeError::Null { field })
+        self.nullable_string(field)?.ok_or(DecodeError::Null { field })
     }
 
     pub fn nullable_bytes(&mut self) -> Result<Option<Bytes>> {
@@ -157,7 +163,8 @@ impl<'a> Reader<'a> {
         if !self.flexible {
             return Ok(());
         }
-        let count = self.unsigned_varint()?;
+        // A negative number of them is none, as in Kafka.
+        let count = self.unsigned_varint()? as i32;
         for _ in 0..count {
             let tag = self.unsigned_varint()?;
             let length = self.unsigned_varint()? as usize;
@@ -242,7 +249,7 @@ impl Writer {
         match value {
             None => self.i16(-1),
             Some(text) => {
-                let text = &text[..text.floor_char_boundary(i16::MAX as usize)];
+                let text = &text[..text.floor_char_boundary(MAX_STRING_LENGTH)];
                 self.i16(text.len() as i16);
                 self.bytes.put_slice(text.as_bytes());
             }
