@@ -18,7 +18,7 @@ use thiserror::Error;
 use super::versions::ApiKey;
 use super::wire::{DecodeError, Reader};
 
-/// The header of a request that is served.
+/// The header of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
     pub api_key: ApiKey,
@@ -44,8 +44,20 @@ pub enum HeaderError {
 }
 
 impl RequestHeader {
-    /// Reads the header off the front of a frame (without its length prefix) and leaves the body.
+    /// Reads the header off the front of a frame (without its length prefix) and leaves the body. The request is one
+    /// that is served.
     pub fn decode(frame: &mut Bytes) -> Result<RequestHeader, HeaderError> {
+        let header = RequestHeader::parse(frame)?;
+        let RequestHeader { api_key, api_version, .. } = header;
+        let served = api_key.served().ok_or(HeaderError::NotServed { api_key })?;
+        if api_key != ApiKey::ApiVersions && !served.accepts(api_version) {
+            return Err(HeaderError::UnsupportedVersion { api_key, api_version });
+        }
+        Ok(header)
+    }
+
+    /// Reads the header of any API that Kafka knows, served or not.
+    pub fn parse(frame: &mut Bytes) -> Result<RequestHeader, HeaderError> {
         let mut reader = Reader::new(frame, false);
         let key = reader.i16()?;
         let api_version = reader.i16()?;
@@ -54,10 +66,6 @@ impl RequestHeader {
         let client_id = reader.nullable_string("client_id")?;
         if api_key.request_header_version(api_version) >= 2 {
             Reader::new(frame, true).unknown_tagged_fields()?;
-        }
-        let served = api_key.served().ok_or(HeaderError::NotServed { api_key })?;
-        if api_key != ApiKey::ApiVersions && !served.accepts(api_version) {
-            return Err(HeaderError::UnsupportedVersion { api_key, api_version });
         }
         Ok(RequestHeader { api_key, api_version, correlation_id, client_id })
     }

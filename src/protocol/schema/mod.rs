@@ -298,7 +298,7 @@ impl Walk<'_> {
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let rest = &self.bytes[self.position..];
-        let array = rest.first_chunk().ok_or(DecodeError::Truncated { needed: N - rest.len() })?;
+        let array = rest.first_chunk().ok_or_else(|| DecodeError::Truncated { needed: N - rest.len() })?;
         self.position += N;
         Ok(*array)
     }

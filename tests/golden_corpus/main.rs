@@ -1,0 +1,235 @@
+//! Our codec against Kafka's, byte by byte and field by field.
+//!
+//! `tests/golden/corpus` is what 17 real clients and a real Apache Kafka 4.3.1 said to each other, with what Kafka's own
+//! classes read from it beside it. `tests/golden/messages.jsonl.zst` has messages of every version of every API served,
+//! made up by `scripts/golden-messages` and written by Kafka's classes. For each of them:
+//! what we decode has the fields that Kafka's JSON has, and what we encode from it are the same bytes again.
+//!
+//! An API that is added to the version table fails here until [`codec`] knows its types.
+
+mod debug_tree;
+mod golden;
+mod hot;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use debug_tree::{assert_matches, debug_tree};
+use golden::{Exchange, Written, exchanges, written};
+use kafka_protocol::messages as kafka;
+use kafka_protocol::protocol::{Decodable, Request, StrBytes};
+use ottla::protocol::fetch::FetchRequest;
+use ottla::protocol::header::HeaderError;
+use ottla::protocol::produce::ProduceRequest;
+use ottla::protocol::versions::SERVED;
+use ottla::protocol::{ApiKey, RequestHeader, messages, schema};
+use serde_json::{Value, json};
+
+/// The checks of an API's request and response: the frame, its header (already off the frame's front), Kafka's JSON.
+struct Codec {
+    /// Leaves what the client sent after the body.
+    request: fn(&Bytes, &RequestHeader, &mut Bytes, &Value),
+    response: fn(&Bytes, &RequestHeader, Bytes, &Value),
+}
+
+fn codec(api_key: ApiKey) -> Codec {
+    match api_key {
+        ApiKey::Produce => Codec { request: check_produce_request, response: check_produce_response },
+        ApiKey::Fetch => Codec { request: check_fetch_request, response: check_fetch_response },
+        ApiKey::ListOffsets => of_crate::<kafka::ListOffsetsRequest>(),
+        ApiKey::Metadata => of_crate::<kafka::MetadataRequest>(),
+        ApiKey::FindCoordinator => of_crate::<kafka::FindCoordinatorRequest>(),
+        ApiKey::ApiVersions => of_crate::<kafka::ApiVersionsRequest>(),
+        ApiKey::CreateTopics => of_crate::<kafka::CreateTopicsRequest>(),
+        ApiKey::DeleteTopics => of_crate::<kafka::DeleteTopicsRequest>(),
+        ApiKey::DeleteRecords => of_crate::<kafka::DeleteRecordsRequest>(),
+        ApiKey::InitProducerId => of_crate::<kafka::InitProducerIdRequest>(),
+        ApiKey::OffsetForLeaderEpoch => of_crate::<kafka::OffsetForLeaderEpochRequest>(),
+        ApiKey::DescribeConfigs => of_crate::<kafka::DescribeConfigsRequest>(),
+        ApiKey::AlterConfigs => of_crate::<kafka::AlterConfigsRequest>(),
+        ApiKey::CreatePartitions => of_crate::<kafka::CreatePartitionsRequest>(),
+        ApiKey::IncrementalAlterConfigs => of_crate::<kafka::IncrementalAlterConfigsRequest>(),
+        ApiKey::DescribeCluster => of_crate::<kafka::DescribeClusterRequest>(),
+        ApiKey::DescribeTopicPartitions => of_crate::<kafka::DescribeTopicPartitionsRequest>(),
+        other => panic!("{other} is served and has no golden test"),
+    }
+}
+
+fn of_crate<T>() -> Codec
+where
+    T: Request + std::fmt::Debug,
+    T::Response: std::fmt::Debug,
+{
+    Codec { request: check_request::<T>, response: check_response::<T> }
+}
+
+fn check_request<T: Request + std::fmt::Debug>(frame: &Bytes, header: &RequestHeader, body: &mut Bytes, json: &Value) {
+    let request: T = messages::decode(body, header.api_version).expect("a request");
+    assert_matches(json, &debug_tree(&request), "request");
+    let again =
+        messages::encode_request(&request, header.api_version, header.correlation_id, header.client_id.as_deref())
+            .expect("the request again");
+    if body.is_empty() {
+        assert_eq!(again, frame, "the bytes of the request");
+    }
+}
+
+fn check_response<T>(frame: &Bytes, header: &RequestHeader, mut body: Bytes, json: &Value)
+where
+    T: Request,
+    T::Response: std::fmt::Debug,
+{
+    let response = messages::decode_response::<T>(&mut body, header.response_version()).expect("a response");
+    assert_eq!(body.len(), 0, "bytes after the response");
+    assert_matches(json, &debug_tree(&response), "response");
+    let again = messages::encode_response(header, &response).expect("the response again");
+    assert_eq!(again, frame, "the bytes of the response");
+}
+
+fn check_produce_request(_: &Bytes, header: &RequestHeader, body: &mut Bytes, json: &Value) {
+    let mut theirs = kafka::ProduceRequest::decode(&mut body.clone(), header.api_version).expect("by the crate");
+    let request = ProduceRequest::decode(body, header.api_version).expect("a request");
+    assert_matches(json, &hot::produce_request_json(&request), "request");
+    let ours = request.topics().flat_map(|(_, partitions)| partitions).map(|partition| partition.records.clone());
+    let theirs = theirs.topic_data.drain(..).flat_map(|topic| topic.partition_data).map(|partition| partition.records);
+    assert!(ours.eq(theirs), "the records");
+}
+
+fn check_produce_response(frame: &Bytes, header: &RequestHeader, _: Bytes, json: &Value) {
+    assert_eq!(hot::encode_produce_response(json, header), frame, "the bytes of the response");
+}
+
+fn check_fetch_request(_: &Bytes, header: &RequestHeader, body: &mut Bytes, json: &Value) {
+    let request = FetchRequest::decode(body, header.api_version).expect("a request");
+    assert_matches(json, &hot::fetch_request_json(&request), "request");
+    assert!(request.topics().all(|(topic, _)| topic.name.is_empty() || hot::has_topic_names(header.api_version)));
+}
+
+fn check_fetch_response(frame: &Bytes, header: &RequestHeader, mut body: Bytes, json: &Value) {
+    let theirs = kafka::FetchResponse::decode(&mut body, header.api_version).expect("by the crate");
+    let partitions = theirs.responses.into_iter().flat_map(|topic| topic.partitions);
+    let mut records = partitions.map(|partition| partition.records.unwrap_or_default());
+    let ours = hot::encode_fetch_response(json, &mut records, header);
+    assert_eq!(ours, frame, "the bytes of the response");
+}
+
+/// Runs a check and says where it failed.
+fn at(place: &str, check: impl FnOnce() + std::panic::UnwindSafe) {
+    if let Err(failure) = std::panic::catch_unwind(check) {
+        eprintln!("at {place}");
+        std::panic::resume_unwind(failure);
+    }
+}
+
+fn header_json(header: &RequestHeader) -> Value {
+    json!({
+        "requestApiKey": header.api_key.key(),
+        "requestApiVersion": header.api_version,
+        "correlationId": header.correlation_id,
+        "clientId": header.client_id.as_deref(),
+    })
+}
+
+fn check_exchange(exchange: &Exchange) {
+    let mut body = exchange.request.clone();
+    let header = RequestHeader::parse(&mut body).expect("a header");
+    assert_eq!((header.api_key, header.api_version), (exchange.api_key, exchange.version));
+    assert_matches(&exchange.decoded["request_header"], &header_json(&header), "header");
+
+    let served = RequestHeader::decode(&mut exchange.request.clone());
+    match exchange.api_key.served() {
+        None => assert_eq!(served, Err(HeaderError::NotServed { api_key: exchange.api_key })),
+        Some(_) => assert_eq!(served.as_ref(), Ok(&header)),
+    }
+    if !matches!(exchange.api_key, ApiKey::Produce | ApiKey::Fetch) && !header.is_unsupported_api_versions() {
+        let mut rest = body.clone();
+        schema::take_body(header.api_key, header.api_version, &mut rest).expect("a body");
+        assert_eq!(rest.len(), exchange.request_leftover(), "bytes left over");
+    }
+    if served.is_err() {
+        return;
+    }
+    let codec = codec(exchange.api_key);
+    if !header.is_unsupported_api_versions() {
+        (codec.request)(&exchange.request, &header, &mut body, &exchange.decoded["request"]);
+        assert_eq!(body.len(), exchange.request_leftover(), "bytes left over");
+    }
+    if let Some(response) = &exchange.response {
+        let mut expected = BytesMut::new();
+        header.put_response_header(&mut expected);
+        assert!(response.starts_with(&expected), "the response's header");
+        let mut body = response.clone();
+        body.advance(expected.len());
+        (codec.response)(response, &header, body, &exchange.decoded["response"]);
+    }
+}
+
+#[test]
+fn what_real_clients_and_kafka_said() {
+    let exchanges = exchanges();
+    assert!(exchanges.len() > 1000, "{} exchanges", exchanges.len());
+    for exchange in &exchanges {
+        at(&exchange.place, || check_exchange(exchange));
+    }
+}
+
+#[test]
+fn what_clients_leave_over_is_no_error() {
+    let exchanges = exchanges();
+    let leftovers: Vec<_> = exchanges.iter().filter(|exchange| exchange.request_leftover() > 0).collect();
+    assert!(leftovers.iter().any(|exchange| exchange.api_key == ApiKey::Metadata), "librdkafka's Metadata v13");
+    for exchange in leftovers {
+        let mut body = exchange.request.clone();
+        let header = RequestHeader::parse(&mut body).expect("a header");
+        schema::take_body(header.api_key, header.api_version, &mut body).expect("a body");
+        assert_eq!(body.len(), exchange.request_leftover(), "{}", exchange.place);
+    }
+}
+
+fn check_written(written: &Written) {
+    let header = RequestHeader {
+        api_key: written.api_key,
+        api_version: written.version,
+        correlation_id: 0x0102_0304,
+        client_id: Some(StrBytes::from_static_str("golden")),
+    };
+    let mut frame = BytesMut::new();
+    if written.is_request {
+        frame.extend_from_slice(&written.api_key.key().to_be_bytes());
+        frame.extend_from_slice(&written.version.to_be_bytes());
+        frame.extend_from_slice(b"\x01\x02\x03\x04\x00\x06golden");
+        if written.api_key.is_flexible(written.version) {
+            frame.extend_from_slice(&[0]);
+        }
+    } else {
+        header.put_response_header(&mut frame);
+    }
+    frame.extend_from_slice(&written.body);
+    let frame = frame.freeze();
+    let codec = codec(written.api_key);
+    if written.is_request {
+        let mut body = frame.clone();
+        assert_eq!(RequestHeader::decode(&mut body).as_ref(), Ok(&header));
+        (codec.request)(&frame, &header, &mut body, &written.json);
+        assert_eq!(body.len(), 0, "bytes left over");
+    } else {
+        (codec.response)(&frame, &header, written.body.clone(), &written.json);
+    }
+}
+
+#[test]
+fn every_version_that_is_served_as_kafka_writes_it() {
+    let written = written();
+    for served in SERVED {
+        for version in served.first_accepted..=served.max_version {
+            let both = [true, false].map(|is_request| {
+                let of_version = |message: &&Written| {
+                    (message.api_key, message.version, message.is_request) == (served.api_key, version, is_request)
+                };
+                written.iter().filter(of_version).count()
+            });
+            assert!(both.iter().all(|count| *count >= 5), "{} v{version}: {both:?} messages", served.api_key);
+        }
+    }
+    for message in &written {
+        at(&message.place, || check_written(message));
+    }
+}
