@@ -8,8 +8,11 @@ pub mod checkpoint;
 pub mod disk;
 pub mod file_cache;
 pub mod file_name;
+#[cfg(test)]
+mod golden;
 pub mod leader_epochs;
 pub mod log;
+pub mod partition_metadata;
 pub mod producer_state;
 pub mod recovery;
 pub mod slice;

@@ -274,3 +274,6 @@ impl TransactionIndex {
 fn decode_at(bytes: &[u8; ENTRY_SIZE], position: u64) -> Result<AbortedTxn, TxnIndexError> {
     AbortedTxn::decode(bytes).map_err(|version| TxnIndexError::UnknownVersion { version, position })
 }
+
+#[cfg(test)]
+mod tests;
