@@ -9,13 +9,13 @@
 //! [`LeaderEpochFileCache::flush`]. Whoever opens a log therefore truncates the entries to the log's bounds.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracing::warn;
 
 use crate::storage::checkpoint::{self, CheckpointError};
 use crate::storage::disk::Disk;
+use crate::storage::file_cache::Directory;
 use crate::types::{LeaderEpoch, Offset};
 
 /// The file's name in a partition's directory.
@@ -47,18 +47,17 @@ impl EpochEnd {
 /// See the module's documentation.
 pub struct LeaderEpochFileCache {
     disk: Arc<dyn Disk>,
-    path: PathBuf,
+    dir: Arc<Directory>,
     /// Ascending.
     entries: Vec<EpochEntry>,
     is_dirty: bool,
 }
 
 impl LeaderEpochFileCache {
-    /// The entries in `directory`. A damaged file counts as none; the log then has to take the entries from its batches.
-    pub fn open(disk: Arc<dyn Disk>, directory: &Path) -> io::Result<LeaderEpochFileCache> {
-        let path = directory.join(FILE_NAME);
-        let read = checkpoint::read(&*disk, &path, decode)?;
-        let mut cache = LeaderEpochFileCache { disk, path, entries: Vec::new(), is_dirty: false };
+    /// The entries in the partition's directory. A damaged file counts as none; the log then has to take the entries from its batches.
+    pub fn open(disk: Arc<dyn Disk>, dir: Arc<Directory>) -> io::Result<LeaderEpochFileCache> {
+        let read = checkpoint::read(&*disk, &dir.path().join(FILE_NAME), decode)?;
+        let mut cache = LeaderEpochFileCache { disk, dir, entries: Vec::new(), is_dirty: false };
         for entry in read.unwrap_or_default() {
             cache.insert(entry);
         }
@@ -99,7 +98,7 @@ impl LeaderEpochFileCache {
         // Epochs in which nothing was written make room without a word.
         let removed = &self.entries[kept..];
         if removed.len() > 1 || removed.first().is_some_and(|old| old.start_offset != entry.start_offset) {
-            warn!(path = %self.path.display(), ?entry, ?removed, "new leader epoch replaces conflicting entries");
+            warn!(dir = %self.dir.path().display(), ?entry, ?removed, "new leader epoch replaces conflicting entries");
         }
         self.entries.truncate(kept);
         self.entries.push(entry);
@@ -197,15 +196,10 @@ impl LeaderEpochFileCache {
     /// Writes the file if it differs from what is in memory. Durable on return.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.is_dirty {
-            self.disk.write_file_atomically(&self.path, encode(&self.entries).as_bytes())?;
+            self.disk.write_file_atomically(&self.dir.path().join(FILE_NAME), encode(&self.entries).as_bytes())?;
             self.is_dirty = false;
         }
         Ok(())
-    }
-
-    /// The partition's directory was renamed.
-    pub fn set_directory(&mut self, directory: &Path) {
-        self.path = directory.join(FILE_NAME);
     }
 }
 

@@ -89,7 +89,8 @@ mod tests {
             let topic_id = decode(&bytes).unwrap_or_else(|error| panic!("{path}: {error}"));
             assert_eq!(encode(topic_id).as_bytes(), bytes, "{path}");
         }
-        let metadata = golden::files(|name| name == FILE_NAME).into_iter().find(|(path, _)| path.contains("cluster_metadata"));
+        let metadata =
+            golden::files(|name| name == FILE_NAME).into_iter().find(|(path, _)| path.contains("cluster_metadata"));
         assert_eq!(decode(&metadata.unwrap().1).unwrap(), TopicId::METADATA);
     }
 
@@ -97,7 +98,15 @@ mod tests {
     fn malformed_files_are_refused() {
         let id = "I0Tif0YuRcapFPbiVLPaZA";
         assert_eq!(decode(format!("version: 7\ntopic_id: {id}\nmore\n").as_bytes()).unwrap().to_string(), id);
-        for text in ["", "version: 0", "version: 0\n", "version: x\n", "version: 0\ntopic_id: short", "\0\0\0", "version:0\ntopic_id:x"] {
+        for text in [
+            "",
+            "version: 0",
+            "version: 0\n",
+            "version: x\n",
+            "version: 0\ntopic_id: short",
+            "\0\0\0",
+            "version:0\ntopic_id:x",
+        ] {
             assert!(matches!(decode(text.as_bytes()), Err(PartitionMetadataError::Malformed(_))), "{text:?}");
         }
         assert!(matches!(decode(b"version: -1\n"), Err(PartitionMetadataError::UnknownVersion(-1))));

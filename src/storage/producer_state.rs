@@ -15,7 +15,7 @@ mod verification;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tracing::{info, warn};
@@ -28,7 +28,9 @@ pub use entry::{BatchMetadata, ProducerStateEntry, RETAINED_BATCHES};
 pub use verification::{VerificationGuard, VerificationStateEntry};
 
 use self::snapshot::CorruptSnapshot;
-use crate::storage::disk::{Disk, OpenMode};
+use crate::storage::disk::{Disk, DiskFile, OpenMode};
+use crate::storage::file_cache::Directory;
+use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::txn_index::AbortedTxn;
 use crate::storage::validate::AppendOrigin;
 use crate::types::{Offset, ProducerEpoch, ProducerId};
@@ -49,7 +51,11 @@ pub struct ProducerStateConfig {
 
 impl Default for ProducerStateConfig {
     fn default() -> ProducerStateConfig {
-        ProducerStateConfig { expiration_ms: 86_400_000, max_transaction_timeout_ms: 900_000, verification_enabled: true }
+        ProducerStateConfig {
+            expiration_ms: 86_400_000,
+            max_transaction_timeout_ms: 900_000,
+            verification_enabled: true,
+        }
     }
 }
 
@@ -89,15 +95,19 @@ pub struct ProducerStateManager {
     ongoing: BTreeMap<Offset, ProducerId>,
     /// Ended transactions by their first offset, until the high watermark has passed their marker.
     unreplicated: BTreeMap<Offset, Unreplicated>,
-    directory: PathBuf,
+    dir: Arc<Directory>,
     snapshots: BTreeSet<Offset>,
     map_end_offset: Offset,
     last_snapshot_offset: Offset,
 }
 
 impl ProducerStateManager {
-    /// The state of the partition in `directory`, empty until [`Self::truncate_and_reload`] has loaded a snapshot.
-    pub fn open(disk: Arc<dyn Disk>, directory: &Path, config: ProducerStateConfig) -> io::Result<ProducerStateManager> {
+    /// The state of the partition in `dir`, empty until [`Self::truncate_and_reload`] has loaded a snapshot.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: Arc<Directory>,
+        config: ProducerStateConfig,
+    ) -> io::Result<ProducerStateManager> {
         let mut manager = ProducerStateManager {
             disk,
             config,
@@ -106,7 +116,7 @@ impl ProducerStateManager {
             next_guard: 0,
             ongoing: BTreeMap::new(),
             unreplicated: BTreeMap::new(),
-            directory: directory.to_path_buf(),
+            dir,
             snapshots: BTreeSet::new(),
             map_end_offset: Offset(0),
             last_snapshot_offset: Offset(0),
@@ -130,7 +140,8 @@ impl ProducerStateManager {
         for batch in batches {
             if origin == AppendOrigin::Client
                 && let Some(entry) = self.producers.get(&batch.producer_id)
-                && let Some(duplicate) = entry.find_duplicate(batch.producer_epoch, batch.base_sequence, batch.last_sequence())
+                && let Some(duplicate) =
+                    entry.find_duplicate(batch.producer_epoch, batch.base_sequence, batch.last_sequence())
             {
                 return Ok(Analysis::Duplicate(*duplicate));
             }
@@ -160,7 +171,8 @@ impl ProducerStateManager {
     /// nothing is refused. Returns an entry for the transaction index.
     pub fn replay(&mut self, batch: &ProducerBatch) -> Option<AbortedTxn> {
         let mut updates = ProducerUpdates::default();
-        if let Err(error) = self.prepare(&mut updates, batch, AppendOrigin::Replication, TransactionVersion::default()) {
+        if let Err(error) = self.prepare(&mut updates, batch, AppendOrigin::Replication, TransactionVersion::default())
+        {
             warn!(%error, "record batch in the log contradicts its producer's state");
             return None;
         }
@@ -245,7 +257,13 @@ impl ProducerStateManager {
         let entry = self.verifications.entry(producer_id).or_insert_with(|| {
             *next_guard += 1;
             let guard = VerificationGuard(*next_guard);
-            VerificationStateEntry { timestamp_ms: now_ms, guard, lowest_sequence: sequence, epoch, supports_epoch_bump }
+            VerificationStateEntry {
+                timestamp_ms: now_ms,
+                guard,
+                lowest_sequence: sequence,
+                epoch,
+                supports_epoch_bump,
+            }
         });
         entry.observe(sequence, epoch);
         Ok(Some(entry.guard))
@@ -258,7 +276,11 @@ impl ProducerStateManager {
             .is_some_and(|entry| entry.current_txn_first_offset.is_some() && entry.producer_epoch == epoch)
     }
 
-    fn check_verified(&self, batch: &ProducerBatch, guard: Option<VerificationGuard>) -> Result<(), ProducerStateError> {
+    fn check_verified(
+        &self,
+        batch: &ProducerBatch,
+        guard: Option<VerificationGuard>,
+    ) -> Result<(), ProducerStateError> {
         if self.has_ongoing_transaction(batch.producer_id, batch.producer_epoch) {
             return Ok(());
         }
@@ -266,12 +288,20 @@ impl ProducerStateManager {
         let is_data = matches!(batch.kind, BatchKind::Data { .. });
         let current = self.verifications.get(&batch.producer_id).map(|entry| entry.guard);
         if self.config.verification_enabled && is_data && (guard.is_none() || guard != current) {
-            return Err(ProducerStateError::InvalidTxnState { producer_id: batch.producer_id, offset: batch.base_offset });
+            return Err(ProducerStateError::InvalidTxnState {
+                producer_id: batch.producer_id,
+                offset: batch.base_offset,
+            });
         }
         Ok(())
     }
 
-    fn check_not_fenced(&self, producer_id: ProducerId, epoch: ProducerEpoch, offset: Offset) -> Result<(), ProducerStateError> {
+    fn check_not_fenced(
+        &self,
+        producer_id: ProducerId,
+        epoch: ProducerEpoch,
+        offset: Offset,
+    ) -> Result<(), ProducerStateError> {
         match self.producers.get(&producer_id) {
             Some(entry) if epoch < entry.producer_epoch => Err(ProducerStateError::InvalidProducerEpoch {
                 producer_id,
@@ -363,25 +393,21 @@ impl ProducerStateManager {
 
     // --- snapshots -------------------------------------------------------------------------------------------
 
-    /// Writes the state to a snapshot at [`Self::map_end_offset`] unless one was written there, and returns its
-    /// path, to be synced by the caller if `sync` is false.
-    pub fn take_snapshot(&mut self, sync: bool) -> io::Result<Option<PathBuf>> {
+    /// Writes the state to a snapshot at [`Self::map_end_offset`] unless one was written there. Returns the file if it
+    /// is still to be synced, which is a helper thread's work where somebody waits.
+    pub fn take_snapshot(&mut self) -> io::Result<Option<Arc<dyn DiskFile>>> {
         if self.map_end_offset <= self.last_snapshot_offset {
             return Ok(None);
         }
         let offset = self.map_end_offset;
-        let path = self.snapshot_path(offset);
         let bytes = snapshot::encode(self.active_producers().into_iter());
-        let file = self.disk.open(&path, OpenMode::Create)?;
+        let file = self.disk.open(&snapshot_name(offset).path_in(&self.dir.path()), OpenMode::Create)?;
         file.set_len(0)?;
         file.write_all_at(&bytes, 0)?;
-        if sync {
-            file.sync_data()?;
-        }
         self.snapshots.insert(offset);
         self.last_snapshot_offset = offset;
         info!(%offset, producers = self.producers.len(), "wrote producer snapshot");
-        Ok(Some(path))
+        Ok(Some(file))
     }
 
     pub fn latest_snapshot_offset(&self) -> Option<Offset> {
@@ -395,7 +421,12 @@ impl ProducerStateManager {
     /// Cuts the state down to `log_start_offset..log_end_offset`: snapshots outside go, and unless the state ends
     /// there already it is loaded from the last one left. The log from [`Self::map_end_offset`] on must then be
     /// replayed.
-    pub fn truncate_and_reload(&mut self, log_start_offset: Offset, log_end_offset: Offset, now_ms: i64) -> io::Result<()> {
+    pub fn truncate_and_reload(
+        &mut self,
+        log_start_offset: Offset,
+        log_end_offset: Offset,
+        now_ms: i64,
+    ) -> io::Result<()> {
         let outside = |offset: &Offset| *offset > log_end_offset || *offset <= log_start_offset;
         for offset in self.snapshots.iter().copied().filter(outside).collect::<Vec<_>>() {
             self.delete_snapshot(offset)?;
@@ -411,9 +442,7 @@ impl ProducerStateManager {
     /// Forgets everything, snapshots included; the log starts anew at `offset`.
     pub fn truncate_fully_and_start_at(&mut self, offset: Offset) -> io::Result<()> {
         self.forget_producers();
-        for snapshot in std::mem::take(&mut self.snapshots) {
-            self.disk.remove_if_exists(&self.snapshot_path(snapshot))?;
-        }
+        self.delete_snapshots_before(Offset(i64::MAX))?;
         self.last_snapshot_offset = Offset(0);
         self.map_end_offset = offset;
         Ok(())
@@ -443,14 +472,9 @@ impl ProducerStateManager {
     }
 
     /// Takes the snapshot at a deleted segment's base offset out of the books. The caller renames and deletes the
-    /// file at the returned path together with the segment's other files.
-    pub fn remove_snapshot(&mut self, offset: Offset) -> Option<PathBuf> {
-        self.snapshots.remove(&offset).then(|| self.snapshot_path(offset))
-    }
-
-    /// The partition's directory was renamed.
-    pub fn set_directory(&mut self, directory: &Path) {
-        self.directory = directory.to_path_buf();
+    /// file together with the segment's other files.
+    pub fn remove_snapshot(&mut self, offset: Offset) -> Option<FileName> {
+        self.snapshots.remove(&offset).then(|| snapshot_name(offset))
     }
 
     fn forget_producers(&mut self) {
@@ -462,7 +486,7 @@ impl ProducerStateManager {
 
     fn load_latest_snapshot(&mut self, log_start_offset: Offset, now_ms: i64) -> io::Result<()> {
         while let Some(offset) = self.latest_snapshot_offset() {
-            let path = self.snapshot_path(offset);
+            let path = snapshot_name(offset).path_in(&self.dir.path());
             match self.read_snapshot(&path)? {
                 Ok(entries) => {
                     self.load_entries(entries, now_ms);
@@ -504,21 +528,23 @@ impl ProducerStateManager {
     }
 
     fn list_snapshots(&self) -> io::Result<BTreeSet<Offset>> {
-        let entries = self.disk.list(&self.directory)?;
-        let files = entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| entry.name.to_str());
-        Ok(files.filter_map(snapshot::parse_file_name).collect())
+        let entries = self.disk.list(&self.dir.path())?;
+        let names =
+            entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| FileName::parse(entry.name.to_str()?));
+        let is_snapshot = |name: &FileName| name.kind == FileKind::Snapshot && name.state == FileState::InUse;
+        Ok(names.filter(is_snapshot).map(|name| name.base_offset).collect())
     }
 
     fn delete_snapshot(&mut self, offset: Offset) -> io::Result<()> {
-        if let Some(path) = self.remove_snapshot(offset) {
-            self.disk.remove_if_exists(&path)?;
+        if let Some(name) = self.remove_snapshot(offset) {
+            self.disk.remove_if_exists(&name.path_in(&self.dir.path()))?;
         }
         Ok(())
     }
+}
 
-    fn snapshot_path(&self, offset: Offset) -> PathBuf {
-        self.directory.join(snapshot::file_name(offset))
-    }
+fn snapshot_name(offset: Offset) -> FileName {
+    FileName::new(offset, FileKind::Snapshot)
 }
 
 /// The offset behind `offset`, which came from a file and may be any.

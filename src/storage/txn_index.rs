@@ -14,19 +14,18 @@
 //! Owns the file and nothing else; the log's lock orders appends and truncations, lookups may run beside them.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::storage::disk::{Disk, DiskFile, OpenMode};
+use crate::storage::disk::DiskFile;
+use crate::storage::file_cache::{CachedFile, Directory, FileCache};
+use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::types::{Offset, ProducerId};
 
 /// Bytes of an entry.
 pub const ENTRY_SIZE: usize = 34;
-
-/// Ending of the file's name, behind the segment's base offset.
-pub const FILE_SUFFIX: &str = ".txnindex";
 
 const VERSION: i16 = 0;
 
@@ -85,29 +84,28 @@ impl AbortedTxn {
 /// See the module's documentation. A clone looks up what was there when it was made.
 #[derive(Clone)]
 pub struct TransactionIndex {
-    disk: Arc<dyn Disk>,
-    path: PathBuf,
+    file: Arc<CachedFile>,
     base_offset: Offset,
-    /// Bytes of whole entries; what a crash left behind them is overwritten by the next append.
+    /// Bytes of whole entries; what a crash left behind them is overwritten.
     len: u64,
     /// Marker offset of the last entry appended by this process.
     last_offset: Option<Offset>,
-    is_dirty: bool,
 }
 
 impl TransactionIndex {
-    /// The index of the segment that starts at `base_offset`. The file need not exist; no descriptor is kept open.
-    pub fn open(disk: Arc<dyn Disk>, path: &Path, base_offset: Offset) -> io::Result<TransactionIndex> {
-        let len = match disk.info(path) {
+    /// The index of the segment in `dir` that starts at `base_offset`. The file is made by the first append.
+    pub fn open(files: &Arc<FileCache>, dir: &Arc<Directory>, base_offset: Offset) -> io::Result<TransactionIndex> {
+        let file = files.file(dir, FileName::new(base_offset, FileKind::TxnIndex), true);
+        let len = match file.disk().info(&file.path()) {
             Ok(info) => info.len - info.len % ENTRY_SIZE as u64,
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             Err(error) => return Err(error),
         };
-        Ok(TransactionIndex { disk, path: path.to_path_buf(), base_offset, len, last_offset: None, is_dirty: false })
+        Ok(TransactionIndex { file, base_offset, len, last_offset: None })
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn path(&self) -> PathBuf {
+        self.file.path()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -119,21 +117,17 @@ impl TransactionIndex {
         if self.last_offset.is_some_and(|last| last >= aborted.last_offset) {
             return Err(TxnIndexError::Corrupt { position: self.len, reason: "offsets of markers do not ascend" });
         }
-        let file = self.disk.open(&self.path, OpenMode::Create)?;
-        file.set_len(self.len)?;
+        let file = self.file.get()?;
         file.write_all_at(&aborted.encode(), self.len)?;
+        self.file.written();
         self.len += ENTRY_SIZE as u64;
         self.last_offset = Some(aborted.last_offset);
-        self.is_dirty = true;
         Ok(())
     }
 
     /// Makes the entries durable. If the file is new its name is durable once the directory was synced.
-    pub fn flush(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.is_dirty) {
-            self.disk.open(&self.path, OpenMode::ReadWrite)?.sync_data()?;
-        }
-        Ok(())
+    pub fn flush(&self) -> io::Result<()> {
+        self.file.sync()
     }
 
     /// Removes the transactions whose marker is at or above `offset`.
@@ -148,7 +142,8 @@ impl TransactionIndex {
 
     /// Removes all entries, to build the index anew.
     pub fn reset(&mut self) -> io::Result<()> {
-        match self.disk.exists(&self.path)? {
+        // Also what is left of an entry goes, and no file is made for that.
+        match self.file.disk().exists(&self.file.path())? {
             true => self.cut(0),
             false => Ok(()),
         }
@@ -197,39 +192,28 @@ impl TransactionIndex {
         })
     }
 
-    /// Moves the file, if there is one, and follows it.
-    pub fn rename(&mut self, path: &Path) -> io::Result<()> {
-        match self.disk.rename(&self.path, path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => self.path = path.to_path_buf(),
-        }
-        Ok(())
+    /// Gives the file another state, as the rest of its segment. That it is not there is no error.
+    pub fn rename(&self, state: FileState) -> io::Result<()> {
+        self.file.rename(state)
     }
 
-    /// The partition's directory was renamed.
-    pub fn set_directory(&mut self, directory: &Path) {
-        if let Some(name) = self.path.file_name() {
-            self.path = directory.join(name);
-        }
-    }
-
-    /// Returns whether there was a file.
-    pub fn delete(self) -> io::Result<bool> {
-        self.disk.remove_if_exists(&self.path)
+    /// Removes the file. That it is not there is no error.
+    pub fn remove(&self) -> io::Result<()> {
+        self.file.remove()
     }
 
     fn reader(&self) -> io::Result<Option<Arc<dyn DiskFile>>> {
         match self.len {
             0 => Ok(None),
-            _ => self.disk.open(&self.path, OpenMode::Read).map(Some),
+            _ => self.file.get().map(Some),
         }
     }
 
     fn cut(&mut self, len: u64) -> io::Result<()> {
-        self.disk.open(&self.path, OpenMode::ReadWrite)?.set_len(len)?;
+        self.file.get()?.set_len(len)?;
+        self.file.written();
         self.len = len;
         self.last_offset = None;
-        self.is_dirty = true;
         Ok(())
     }
 

@@ -1,8 +1,14 @@
+use std::path::Path;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::storage::disk::RealDisk;
 use crate::storage::golden;
+
+fn open(dir: &Path) -> LeaderEpochFileCache {
+    LeaderEpochFileCache::open(RealDisk::new(), Directory::new(dir.to_path_buf())).unwrap()
+}
 
 struct Fixture {
     cache: LeaderEpochFileCache,
@@ -11,7 +17,7 @@ struct Fixture {
 
 fn fixture(entries: &[(i32, i64)]) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
-    let mut cache = LeaderEpochFileCache::open(RealDisk::new(), dir.path()).unwrap();
+    let mut cache = open(dir.path());
     for (epoch, start_offset) in entries {
         cache.assign(LeaderEpoch(*epoch), Offset(*start_offset)).unwrap();
     }
@@ -24,7 +30,7 @@ impl Fixture {
     }
 
     fn on_disk(&self) -> Vec<(i32, i64)> {
-        pairs(LeaderEpochFileCache::open(RealDisk::new(), self.dir.path()).unwrap().entries())
+        pairs(open(self.dir.path()).entries())
     }
 
     fn end_offset_for(&self, epoch: i32, log_end_offset: i64) -> (i32, i64) {
@@ -158,7 +164,7 @@ fn files_of_kafka_are_read_and_written_to_the_byte() {
         let text = str::from_utf8(bytes).unwrap();
         let entries = decode(text).unwrap_or_else(|error| panic!("{path}: {error}"));
         assert_eq!(encode(&entries), text, "{path}");
-        let cache = LeaderEpochFileCache::open(RealDisk::new(), Path::new(path).parent().unwrap()).unwrap();
+        let cache = open(Path::new(path).parent().unwrap());
         assert_eq!(cache.entries(), entries, "{path}");
     }
 }

@@ -21,21 +21,6 @@ const ENTRIES_OFFSET: usize = 6;
 const HEADER_SIZE: usize = 10;
 const ENTRY_SIZE: usize = 46;
 
-/// Ending of a snapshot's name, behind the offset.
-const FILE_SUFFIX: &str = ".snapshot";
-
-/// The name of the snapshot at `offset`: 20 digits and the suffix.
-pub fn file_name(offset: Offset) -> String {
-    format!("{:020}{FILE_SUFFIX}", offset.0)
-}
-
-/// The offset in the name of a snapshot; `None` for any other file.
-pub fn parse_file_name(name: &str) -> Option<Offset> {
-    let digits = name.strip_suffix(FILE_SUFFIX)?;
-    let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| digits.parse().ok().map(Offset)).flatten()
-}
-
 /// Why a snapshot cannot be used. The state before it is loaded then, and the log read from there.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum CorruptSnapshot {

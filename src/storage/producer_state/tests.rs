@@ -26,8 +26,13 @@ impl Partition {
     fn new() -> Partition {
         let dir = tempfile::tempdir().unwrap();
         let config = ProducerStateConfig { verification_enabled: false, ..ProducerStateConfig::default() };
-        let manager = ProducerStateManager::open(RealDisk::new(), dir.path(), config).unwrap();
+        let manager = ProducerStateManager::open(RealDisk::new(), Directory::new(dir.path().into()), config).unwrap();
         Partition { manager, end: 0, dir }
+    }
+
+    fn reopen(&self) -> ProducerStateManager {
+        let dir = Directory::new(self.dir.path().into());
+        ProducerStateManager::open(RealDisk::new(), dir, ProducerStateConfig::default()).unwrap()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -374,14 +379,15 @@ fn snapshots_bring_the_state_back() {
         partition.produce(1, 0, n, 1).unwrap();
     }
     partition.produce_in_txn(2, 4, 0, 2).unwrap(); // 3, 4
-    let path = partition.manager.take_snapshot(true).unwrap().unwrap();
-    assert_eq!(path, partition.path("00000000000000000005.snapshot"));
-    assert_eq!(partition.manager.take_snapshot(true).unwrap(), None);
+    partition.manager.take_snapshot().unwrap().unwrap().sync_data().unwrap();
+    let path = partition.path("00000000000000000005.snapshot");
+    assert!(path.exists());
+    assert!(partition.manager.take_snapshot().unwrap().is_none());
     partition.end_txn(2, 4, true).unwrap(); // 5
-    partition.manager.take_snapshot(false).unwrap().unwrap();
+    partition.manager.take_snapshot().unwrap().unwrap();
 
-    let open = || ProducerStateManager::open(RealDisk::new(), partition.dir.path(), ProducerStateConfig::default());
-    let mut restored = open().unwrap();
+    let open = || partition.reopen();
+    let mut restored = open();
     restored.truncate_and_reload(Offset(0), Offset(9), 2000).unwrap();
     assert_eq!(restored.map_end_offset(), Offset(6));
     assert_eq!(restored.first_undecided_offset(), None);
@@ -398,7 +404,7 @@ fn snapshots_bring_the_state_back() {
 
     // Damage: without a usable snapshot the state begins at the log's start.
     std::fs::write(&path, b"\0\x01rubbish").unwrap();
-    let mut restored = open().unwrap();
+    let mut restored = open();
     restored.truncate_and_reload(Offset(0), Offset(9), 2000).unwrap();
     assert_eq!(restored.map_end_offset(), Offset(0));
     assert!(restored.is_empty() && !path.exists());
@@ -408,9 +414,8 @@ fn snapshots_bring_the_state_back() {
 fn expired_producers_are_not_loaded() {
     let mut partition = Partition::new();
     partition.produce(1, 0, 0, 1).unwrap();
-    partition.manager.take_snapshot(true).unwrap();
-    let mut restored =
-        ProducerStateManager::open(RealDisk::new(), partition.dir.path(), ProducerStateConfig::default()).unwrap();
+    partition.manager.take_snapshot().unwrap();
+    let mut restored = partition.reopen();
     restored.truncate_and_reload(Offset(0), Offset(2), 1000 + 86_400_000).unwrap();
     assert_eq!((restored.producer_count(), restored.map_end_offset()), (0, Offset(1)));
 }
@@ -420,7 +425,7 @@ fn stray_snapshots_go_but_the_one_of_the_last_shutdown_stays() {
     let mut partition = Partition::new();
     for offset in [5, 10, 13, 20, 33, 40] {
         partition.manager.update_map_end_offset(Offset(offset));
-        partition.manager.take_snapshot(false).unwrap().unwrap();
+        partition.manager.take_snapshot().unwrap().unwrap();
     }
     std::fs::write(partition.path("7.snapshot"), b"").unwrap();
     std::fs::write(partition.path("00000000000000000007.snapshot.deleted"), b"").unwrap();

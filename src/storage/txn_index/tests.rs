@@ -1,6 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use std::path::Path;
+
+use crate::storage::background::Background;
 use crate::storage::disk::RealDisk;
 use crate::storage::golden;
 
@@ -13,8 +16,13 @@ fn txn(producer_id: i64, first: i64, last: i64, stable: i64) -> AbortedTxn {
     }
 }
 
+fn open_at(dir: &Path, base_offset: i64) -> TransactionIndex {
+    let files = FileCache::new(RealDisk::new(), Background::stepped(), 10);
+    TransactionIndex::open(&files, &Directory::new(dir.to_path_buf()), Offset(base_offset)).unwrap()
+}
+
 fn open(dir: &tempfile::TempDir) -> TransactionIndex {
-    TransactionIndex::open(RealDisk::new(), &dir.path().join("0.txnindex"), Offset(0)).unwrap()
+    open_at(dir.path(), 0)
 }
 
 fn collect(index: &TransactionIndex, fetch: i64, upper: i64) -> (Vec<i64>, bool) {
@@ -67,8 +75,11 @@ fn truncates_to_an_offset() {
     index.append(&txn(4, 11, 12, 13)).unwrap();
     index.reset().unwrap();
     assert!(index.is_empty() && open(&dir).is_empty());
-    assert!(index.delete().unwrap());
-    assert!(!open(&dir).delete().unwrap());
+    index.rename(FileState::Deleted).unwrap();
+    assert!(dir.path().join("00000000000000000000.txnindex.deleted").exists());
+    index.remove().unwrap();
+    index.remove().unwrap();
+    assert!(!index.path().exists());
 }
 
 /// A crash left part of an entry. Kafka appends behind it, and every entry after it is then misread.
@@ -89,9 +100,9 @@ fn half_an_entry_is_overwritten() {
 #[test]
 fn damage_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("7.txnindex");
+    let path = dir.path().join("00000000000000000007.txnindex");
     std::fs::write(&path, txn(0, 0, 6, 7).encode()).unwrap();
-    let index = TransactionIndex::open(RealDisk::new(), &path, Offset(7)).unwrap();
+    let index = open_at(dir.path(), 7);
     assert!(matches!(index.sanity_check(), Err(TxnIndexError::Corrupt { position: 0, .. })));
     std::fs::write(&path, [1; ENTRY_SIZE]).unwrap();
     assert!(matches!(index.all(), Err(TxnIndexError::UnknownVersion { version: 0x0101, position: 0 })));
@@ -102,17 +113,17 @@ fn damage_is_noticed() {
 
 #[test]
 fn indexes_of_kafka_are_read_and_written_to_the_byte() {
-    let files = golden::files(|name| name.ends_with(FILE_SUFFIX));
+    let files = golden::files(|name| name.ends_with(".txnindex"));
     assert!(files.len() > 8, "{} indexes", files.len());
     for (path, bytes) in files {
-        let base_offset = Path::new(&path).file_stem().unwrap().to_str().unwrap().parse().unwrap();
-        let index = TransactionIndex::open(RealDisk::new(), Path::new(&path), Offset(base_offset)).unwrap();
+        let at = Path::new(&path);
+        let base_offset = at.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+        let index = open_at(at.parent().unwrap(), base_offset);
         index.sanity_check().unwrap();
         let encoded: Vec<u8> = index.all().unwrap().iter().flat_map(AbortedTxn::encode).collect();
         assert_eq!(encoded, bytes, "{path}");
     }
-    let index = golden::root().join("transactions/txn-0/00000000000000000000.txnindex");
-    let index = TransactionIndex::open(RealDisk::new(), &index, Offset(0)).unwrap();
+    let index = open_at(&golden::root().join("transactions/txn-0"), 0);
     let expected = [txn(1, 5, 20, 10), txn(2, 28, 39, 40), txn(2, 46, 57, 58), txn(1, 59, 74, 64)];
     assert_eq!(index.all().unwrap(), expected);
 }
