@@ -1,8 +1,11 @@
-//! What is known of a connection besides its bytes: who is at the other end, and which listener took it in.
+//! What is known of a connection besides its bytes: who is at the other end, and which listener took it in. And the
+//! word that the rest of this layer passes to its task.
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 
 use crate::config::SecurityProtocol;
 
@@ -31,11 +34,12 @@ pub struct ConnectionContext {
     pub peer: SocketAddr,
     pub local: SocketAddr,
     client: OnceLock<Box<ClientInformation>>,
+    pub(super) control: Control,
 }
 
 impl ConnectionContext {
     pub fn new(id: u64, listener: Arc<ListenerInfo>, peer: SocketAddr, local: SocketAddr) -> ConnectionContext {
-        ConnectionContext { id, listener, peer, local, client: OnceLock::new() }
+        ConnectionContext { id, listener, peer, local, client: OnceLock::new(), control: Control::default() }
     }
 
     /// Keeps what the client said of itself. Later calls change nothing.
@@ -58,5 +62,77 @@ impl ConnectionContext {
 impl fmt::Display for ConnectionContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}-{}", self.local, self.peer, self.id)
+    }
+}
+
+/// What a connection's task can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Command {
+    /// Handle no more requests, and end when the last is answered.
+    Drain = 1,
+    /// End now: nothing was heard of it for `connections.max.idle.ms`.
+    Idle,
+    /// End now: there are more connections than `max.connections`.
+    Excess,
+    /// End now: the peer closed its side long ago and a reply is still not there.
+    PeerGone,
+    /// End now: the broker stops.
+    Stop,
+}
+
+/// Between a connection's task and those who look after all connections.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    /// Set when bytes moved, cleared by whoever looks for idle connections.
+    active: AtomicBool,
+    /// Whether the peer will send no more, while replies are still due.
+    half_closed: AtomicBool,
+    /// The highest [`Command`] so far; 0 for none.
+    command: AtomicU8,
+    waker: OnceLock<Waker>,
+}
+
+impl Control {
+    /// To be called once, on the task itself.
+    pub(super) fn set_waker(&self, waker: &Waker) {
+        let _ = self.waker.set(waker.clone());
+    }
+
+    pub(super) fn mark_active(&self) {
+        // Most of the time it is set already; then the cache line is not written.
+        if !self.active.load(Ordering::Relaxed) {
+            self.active.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn take_active(&self) -> bool {
+        self.active.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn mark_half_closed(&self) {
+        self.half_closed.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_half_closed(&self) -> bool {
+        self.half_closed.load(Ordering::Relaxed)
+    }
+
+    /// Tells the connection's task, unless it was told something stronger before.
+    pub(super) fn tell(&self, command: Command) {
+        self.command.fetch_max(command as u8, Ordering::SeqCst);
+        if let Some(waker) = self.waker.get() {
+            waker.wake_by_ref();
+        }
+    }
+
+    pub(super) fn command(&self) -> Option<Command> {
+        match self.command.load(Ordering::SeqCst) {
+            0 => None,
+            1 => Some(Command::Drain),
+            2 => Some(Command::Idle),
+            3 => Some(Command::Excess),
+            4 => Some(Command::PeerGone),
+            _ => Some(Command::Stop),
+        }
     }
 }

@@ -1,12 +1,20 @@
 //! The wire: listeners, inbound connections, frames.
 //!
 //! A frame goes from the socket to a [`RequestHandler`] and its [`Reply`] back to the socket on one task; what a frame
-//! says is not known in here. Implemented to the right of this layer, by the broker's dispatcher.
+//! says is not known in here. The handler is implemented to the right of this layer, by the broker's dispatcher.
 
+mod buffer_pool;
+mod connection;
+mod connections;
 mod context;
+mod frame;
 mod handler;
+mod reply_queue;
 mod response;
+mod socket_server;
+mod writer;
 
 pub use context::{ClientInformation, ConnectionContext, ListenerInfo};
 pub use handler::{Reply, RequestHandler};
-pub use response::{Chunk, CloseReason, Response};
+pub use response::{CloseReason, Response};
+pub use socket_server::{BindError, SocketServer};

@@ -5,6 +5,9 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use crate::protocol::frame::{Chunk, Frame};
+use crate::storage::slice::LogSlice;
+
 /// Why a connection is closed, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloseReason(Cow<'static, str>);
@@ -21,46 +24,55 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// A piece of a response.
-#[derive(Debug)]
-pub enum Chunk {
-    Bytes(Bytes),
-}
-
 /// What follows the length of a response frame: its header, then its body. The connection writes the length.
 #[derive(Debug, Default)]
 pub struct Response {
-    chunks: Vec<Chunk>,
-    then_close: Option<CloseReason>,
+    /// Most responses are just this; they need no vector.
+    pub(super) head: Option<Bytes>,
+    pub(super) tail: Vec<Chunk<LogSlice>>,
+    pub(super) then_close: Option<CloseReason>,
 }
 
 impl Response {
-    /// A response in pieces. None at all: nothing is sent, as for Produce with acks=0.
-    pub fn new(chunks: Vec<Chunk>) -> Response {
-        Response { chunks, then_close: None }
-    }
-
-    /// Nothing is sent.
+    /// Nothing is sent, as for Produce with acks=0.
     pub fn empty() -> Response {
         Response::default()
     }
 
-    /// Ends the connection once this response has left.
+    /// Ends the connection once this response has left. Together with [`Response::empty`]: without an answer.
     pub fn then_close(mut self, reason: CloseReason) -> Response {
         self.then_close = Some(reason);
         self
     }
-}
 
-impl Response {
-    /// Whether anything is sent at all.
+    /// Bytes on the wire without the length before them; 0 means that nothing is sent.
+    pub fn len(&self) -> usize {
+        self.head.as_ref().map_or(0, Bytes::len) + self.tail.iter().map(Chunk::len).sum::<usize>()
+    }
+
+    /// Whether nothing is sent.
     pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
+        self.len() == 0
+    }
+
+    /// Bytes that the response holds in memory.
+    pub(super) fn memory(&self) -> usize {
+        let chunks = self.tail.iter().map(|chunk| match chunk {
+            Chunk::Bytes(bytes) => bytes.len(),
+            Chunk::File { .. } => 0,
+        });
+        self.head.as_ref().map_or(0, Bytes::len) + chunks.sum::<usize>()
     }
 }
 
 impl From<Bytes> for Response {
     fn from(bytes: Bytes) -> Response {
-        Response::new(vec![Chunk::Bytes(bytes)])
+        Response { head: Some(bytes), ..Response::default() }
+    }
+}
+
+impl From<Frame<LogSlice>> for Response {
+    fn from(frame: Frame<LogSlice>) -> Response {
+        Response { tail: frame.chunks, ..Response::default() }
     }
 }
