@@ -78,11 +78,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(
-        stream: TcpStream,
-        registration: Registration,
-        settings: Arc<ConnectionSettings>,
-    ) -> Connection {
+    pub(super) fn new(stream: TcpStream, registration: Registration, settings: Arc<ConnectionSettings>) -> Connection {
         let context = Arc::clone(registration.context());
         let pool = &settings.pool;
         Connection {
@@ -227,14 +223,6 @@ impl Connection {
             CloseReason::new("the peer closed it")
         } else {
             CloseReason::new("the peer closed it in the middle of a request")
-        }
-    }
-
-    fn write_end(&self, end: WriteEnd) -> CloseReason {
-        match end {
-            WriteEnd::Close(reason) => reason,
-            WriteEnd::Socket(error) => socket_error(&error),
-            WriteEnd::Log(error) => CloseReason::new(format!("a log could not be read for the reply: {error}")),
         }
     }
 }

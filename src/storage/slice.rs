@@ -49,43 +49,59 @@ impl LogSlice {
         self
     }
 
+    /// Leaves out the first `len` bytes of it.
+    pub fn advance(&mut self, len: usize) {
+        let len = len.min(self.len);
+        self.position += len as u64;
+        self.len -= len;
+    }
+
     /// The file's descriptor, to `sendfile` from; `None` where there is none.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref()?.fd()
     }
 
+    /// Reads the slice into `buffer`, which has its length; may wait for the disk.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<()> {
+        assert_eq!(buffer.len(), self.len, "the buffer is as long as the slice");
+        match &self.file {
+            Some(file) => file.read_exact_at(buffer, self.position),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the slice into `buffer`, which has its length, if that needs no waiting for the disk; returns whether it
+    /// did.
+    pub fn read_cached(&self, buffer: &mut [u8]) -> io::Result<bool> {
+        assert_eq!(buffer.len(), self.len, "the buffer is as long as the slice");
+        let Some(file) = &self.file else { return Ok(true) };
+        let mut done = 0;
+        while done < self.len {
+            match file.read_cached_at(&mut buffer[done..], self.position + done as u64)? {
+                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(n) => done += n,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
     /// Appends all bytes of the slice to `buffer`; may wait for the disk.
     pub fn read_into(&self, buffer: &mut BytesMut) -> io::Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
         let start = buffer.len();
         buffer.resize(start + self.len, 0);
-        file.read_exact_at(&mut buffer[start..], self.position).inspect_err(|_| buffer.truncate(start))
+        self.read(&mut buffer[start..]).inspect_err(|_| buffer.truncate(start))
     }
 
     /// Appends all bytes of the slice to `buffer` if that needs no waiting for the disk; returns whether it did.
     pub fn read_cached_into(&self, buffer: &mut BytesMut) -> io::Result<bool> {
-        let Some(file) = &self.file else { return Ok(true) };
         let start = buffer.len();
         buffer.resize(start + self.len, 0);
-        let mut done = 0;
-        while done < self.len {
-            match file.read_cached_at(&mut buffer[start + done..], self.position + done as u64) {
-                Ok(Some(0)) => {
-                    buffer.truncate(start);
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                Ok(Some(n)) => done += n,
-                Ok(None) => {
-                    buffer.truncate(start);
-                    return Ok(false);
-                }
-                Err(error) => {
-                    buffer.truncate(start);
-                    return Err(error);
-                }
-            }
+        let read = self.read_cached(&mut buffer[start..]);
+        if !matches!(read, Ok(true)) {
+            buffer.truncate(start);
         }
-        Ok(true)
+        read
     }
 
     /// Whether the slice can probably be sent without waiting for the disk: its first and last byte are in memory.
