@@ -11,7 +11,6 @@ class Oracle {
         return out.toString();
     }
 
-    // sorted as UTF-8 is, which is how the other side lists them
     static String units(String s) {
         StringBuilder out = new StringBuilder();
         for (char c : s.toCharArray()) out.append(String.format("%04x", (int) c));

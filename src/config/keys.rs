@@ -4,7 +4,7 @@
 //! `scripts/config-keys/generate` writes the file from a Kafka release. What Ottla makes of a key stands in
 //! [`support`](super::support), so that writing the file anew loses nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::validator::Validator;
@@ -57,7 +57,7 @@ pub struct ConfigKey {
 impl ConfigKey {
     /// The value of a key that was given as `text`, or its default.
     pub fn parse(&self, text: Option<&str>) -> Result<Option<ConfigValue>, ConfigError> {
-        let value = match (text, &self.default) {
+        let mut value = match (text, &self.default) {
             (Some(text), _) => Some(ConfigValue::parse(self.name, text, self.config_type)?),
             (None, Some(default)) => default.clone(),
             (None, None) => {
@@ -67,6 +67,10 @@ impl ConfigKey {
                 )));
             }
         };
+        if let (Validator::List { .. }, Some(ConfigValue::List(items))) = (&self.validator, &mut value) {
+            let mut seen = HashSet::new();
+            items.retain(|item| seen.insert(item.clone()));
+        }
         self.validator.check(self.name, value.as_ref())?;
         Ok(value)
     }
@@ -122,7 +126,7 @@ impl ConfigDef {
 }
 
 /// Values by key. The typed getters are for keys of the table: a name or type that is not in it is a mistake in this code.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values(HashMap<&'static str, Option<ConfigValue>>);
 
 impl Values {
@@ -335,6 +339,28 @@ mod tests {
             for key in def.iter() {
                 assert!(key.synonyms.iter().all(|synonym| broker_keys().contains(synonym.name)), "{}", key.name);
             }
+        }
+    }
+
+    /// Texts as values of keys of every type and limit, and what Kafka says to them.
+    #[test]
+    fn texts_become_the_values_and_messages_of_kafka() {
+        let cases = include_str!("../../tests/golden/config/values.tsv");
+        for case in cases.lines().filter(|line| !line.starts_with('#')) {
+            let [scope, name, text, expected] = case.split('\t').collect::<Vec<_>>()[..] else { panic!("{case}") };
+            let def = match scope {
+                "broker" => broker_keys(),
+                "topic" => topic_keys(),
+                "group" => group_keys(),
+                "client-metrics" => client_metrics_keys(),
+                "client-quota" => client_quota_keys(),
+                _ => ip_quota_keys(),
+            };
+            let actual = match def.get(name).unwrap().parse(Some(&unescape(text))) {
+                Ok(value) => format!("={}", value.unwrap().to_text()),
+                Err(error) => format!("!{error}"),
+            };
+            assert_eq!(actual, unescape(expected), "{scope} {name} {text:?}");
         }
     }
 }

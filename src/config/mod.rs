@@ -8,10 +8,12 @@ pub mod endpoint;
 mod java;
 pub mod keys;
 pub mod properties;
+pub mod support;
+mod synonyms;
 pub mod topic;
 pub mod validator;
 pub mod value;
 
-pub use broker::BrokerConfig;
+pub use broker::{BrokerConfig, ConfigProblem, Loaded};
 pub use endpoint::{Endpoint, SecurityProtocol};
 pub use topic::TopicConfig;

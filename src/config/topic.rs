@@ -3,6 +3,8 @@
 //! The storage layer is handed this struct and asks nothing else about configuration. `Default` gives Kafka 4.3's
 //! defaults. Widths are Kafka's own (`INT` is `i32`, `LONG` is `i64`); a unit is the last word of the name.
 
+use super::keys::Values;
+
 /// What becomes of records that are no longer wanted (`cleanup.policy`). Neither is valid: the log then grows for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanupPolicy {
@@ -93,6 +95,82 @@ pub struct TopicConfig {
     pub remote_storage_enable: bool,
     pub remote_log_copy_disable: bool,
     pub remote_log_delete_on_disable: bool,
+}
+
+impl TopicConfig {
+    /// From the values of all of a topic's keys.
+    pub(super) fn from_values(v: &Values) -> TopicConfig {
+        let policy = v.list("cleanup.policy");
+        TopicConfig {
+            cleanup_policy: CleanupPolicy {
+                compact: policy.iter().any(|word| word == "compact"),
+                delete: policy.iter().any(|word| word == "delete"),
+            },
+            compression_type: match v.string("compression.type") {
+                "uncompressed" => CompressionType::Uncompressed,
+                "gzip" => CompressionType::Gzip,
+                "snappy" => CompressionType::Snappy,
+                "lz4" => CompressionType::Lz4,
+                "zstd" => CompressionType::Zstd,
+                _ => CompressionType::Producer,
+            },
+            compression_gzip_level: v.int("compression.gzip.level"),
+            compression_lz4_level: v.int("compression.lz4.level"),
+            compression_zstd_level: v.int("compression.zstd.level"),
+            delete_retention_ms: v.long("delete.retention.ms"),
+            file_delete_delay_ms: v.long("file.delete.delay.ms"),
+            flush_messages: v.long("flush.messages"),
+            flush_ms: v.long("flush.ms"),
+            follower_replication_throttled_replicas: ThrottledReplicas::read(
+                v.list("follower.replication.throttled.replicas"),
+            ),
+            leader_replication_throttled_replicas: ThrottledReplicas::read(
+                v.list("leader.replication.throttled.replicas"),
+            ),
+            index_interval_bytes: v.int("index.interval.bytes"),
+            max_compaction_lag_ms: v.long("max.compaction.lag.ms"),
+            min_compaction_lag_ms: v.long("min.compaction.lag.ms"),
+            min_cleanable_dirty_ratio: v.double("min.cleanable.dirty.ratio"),
+            max_message_bytes: v.int("max.message.bytes"),
+            message_timestamp_after_max_ms: v.long("message.timestamp.after.max.ms"),
+            message_timestamp_before_max_ms: v.long("message.timestamp.before.max.ms"),
+            message_timestamp_type: match v.string("message.timestamp.type") {
+                "LogAppendTime" => TimestampType::LogAppendTime,
+                _ => TimestampType::CreateTime,
+            },
+            min_insync_replicas: v.int("min.insync.replicas"),
+            preallocate: v.boolean("preallocate"),
+            retention_bytes: v.long("retention.bytes"),
+            retention_ms: v.long("retention.ms"),
+            segment_bytes: v.optional_int("internal.segment.bytes").unwrap_or_else(|| v.int("segment.bytes")),
+            segment_index_bytes: v.int("segment.index.bytes"),
+            segment_jitter_ms: v.long("segment.jitter.ms"),
+            segment_ms: v.long("segment.ms"),
+            unclean_leader_election_enable: v.boolean("unclean.leader.election.enable"),
+            local_retention_bytes: v.long("local.retention.bytes"),
+            local_retention_ms: v.long("local.retention.ms"),
+            remote_storage_enable: v.boolean("remote.storage.enable"),
+            remote_log_copy_disable: v.boolean("remote.log.copy.disable"),
+            remote_log_delete_on_disable: v.boolean("remote.log.delete.on.disable"),
+        }
+    }
+}
+
+impl ThrottledReplicas {
+    fn read(items: &[String]) -> ThrottledReplicas {
+        let replicas: Vec<(i32, i32)> = items
+            .iter()
+            .filter_map(|item| {
+                let (partition, broker) = item.trim().split_once(':')?;
+                Some((partition.parse().ok()?, broker.parse().ok()?))
+            })
+            .collect();
+        match items {
+            _ if items.iter().any(|item| item.trim() == "*") => ThrottledReplicas::All,
+            _ if replicas.is_empty() => ThrottledReplicas::None,
+            _ => ThrottledReplicas::Only(replicas),
+        }
+    }
 }
 
 impl Default for TopicConfig {

@@ -1,6 +1,5 @@
 //! What a key's value may be beyond its type. The table names one of these for each key that is so limited.
 
-use std::collections::HashSet;
 use std::fmt;
 
 use super::endpoint::{is_valid_host, split_host_port};
@@ -16,7 +15,7 @@ pub enum Validator {
     OneOf(Vec<String>),
     /// In upper case.
     OneOfAnyCase(Vec<String>),
-    /// No doubles, and no empty items; `of` empty: any.
+    /// No empty items; `of` empty: any. Doubles were taken away before.
     List { empty: bool, null: bool, of: Vec<String> },
     NonEmptyString,
     NonNull,
@@ -165,9 +164,6 @@ fn check_list(name: &str, value: &ConfigValue, empty: bool, of: &[String]) -> Re
     if items.is_empty() && !empty {
         let valid = if of.is_empty() { "any non-empty value".to_owned() } else { java::list_text(of) };
         return Err(ConfigError(format!("Configuration '{name}' must not be empty. Valid values include: {valid}")));
-    }
-    if items.iter().collect::<HashSet<_>>().len() != items.len() {
-        return Err(ConfigError(format!("Configuration '{name}' values must not be duplicated.")));
     }
     for item in items {
         if item.is_empty() {

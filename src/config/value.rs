@@ -116,7 +116,7 @@ impl ConfigValue {
         })
     }
 
-    /// The text under which the value is described and stored; a password's is the password.
+    /// The text under which the value is described; a password is hidden.
     pub fn to_text(&self) -> String {
         match self {
             ConfigValue::Boolean(value) => value.to_string(),
@@ -125,7 +125,8 @@ impl ConfigValue {
             ConfigValue::Long(value) => value.to_string(),
             ConfigValue::Double(value) => java::double_text(*value),
             ConfigValue::List(items) => items.join(","),
-            ConfigValue::String(text) | ConfigValue::Class(text) | ConfigValue::Password(text) => text.clone(),
+            ConfigValue::String(text) | ConfigValue::Class(text) => text.clone(),
+            ConfigValue::Password(_) => "[hidden]".to_owned(),
         }
     }
 
@@ -140,12 +141,11 @@ impl ConfigValue {
     }
 }
 
-/// As messages quote a value: a list in brackets, a password hidden.
+/// As messages quote a value: a list in brackets.
 impl fmt::Display for ConfigValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ConfigValue::List(items) => f.write_str(&java::list_text(items)),
-            ConfigValue::Password(_) => f.write_str("[hidden]"),
             ConfigValue::Class(name) => write!(f, "class {name}"),
             _ => f.write_str(&self.to_text()),
         }

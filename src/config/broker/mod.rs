@@ -4,11 +4,43 @@
 //! Kafka's defaults for what it leaves out.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::endpoint::{Endpoint, SecurityProtocol};
+use super::keys::{Values, broker_keys};
 use super::topic::TopicConfig;
 use crate::types::BrokerId;
+
+mod listeners;
+mod load;
+mod rules;
+
+/// What stands in the way of a start: one line for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigProblem {
+    pub keys: Vec<String>,
+    /// Names key, value and what is allowed.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.keys.first() {
+            Some(key) if !self.keys.iter().any(|key| self.message.contains(key)) => write!(f, "{key}: {}", self.message),
+            _ => f.write_str(&self.message),
+        }
+    }
+}
+
+/// A configuration to start with, and what a person should know of it.
+#[derive(Debug)]
+pub struct Loaded {
+    pub config: BrokerConfig,
+    /// One line for each key that is unknown or has no effect.
+    pub warnings: Vec<String>,
+}
 
 /// `process.roles`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +62,14 @@ pub struct QuorumVoter {
 pub struct CodecId(pub i32);
 
 /// The settings of this node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct BrokerConfig {
+    /// The texts as they were given, those of all keys that `broker.id` and `node.id` stand for, and unknown ones.
+    /// Descriptions are made from these.
+    pub originals: Arc<BTreeMap<String, String>>,
+    /// Each key's value, for those that have no field of their own.
+    pub values: Arc<Values>,
+
     // The node and its neighbours.
     pub node_id: BrokerId,
     pub process_roles: ProcessRoles,
@@ -40,8 +78,10 @@ pub struct BrokerConfig {
     pub listeners: Vec<Endpoint>,
     /// What clients are told; never a controller's listener.
     pub advertised_listeners: Vec<Endpoint>,
+    /// What other nodes are told of the controller on this one; empty for a lone node that has no listener for it.
+    pub advertised_controller_listeners: Vec<Endpoint>,
     pub listener_security_protocol_map: BTreeMap<String, SecurityProtocol>,
-    /// Upper case. A lone node need not have any of them in `listeners`.
+    /// As written. A lone node need not have any of them in `listeners`.
     pub controller_listener_names: Vec<String>,
     pub inter_broker_listener_name: String,
     pub controller_quorum_voters: Vec<QuorumVoter>,
@@ -167,124 +207,18 @@ pub struct BrokerConfig {
     pub transactional_id_expiration_ms: i32,
 }
 
-impl Default for BrokerConfig {
-    fn default() -> BrokerConfig {
-        let plaintext = |host: &str| Endpoint {
-            listener_name: "PLAINTEXT".to_owned(),
-            security_protocol: SecurityProtocol::Plaintext,
-            host: host.to_owned(),
-            port: 9092,
-        };
-        BrokerConfig {
-            node_id: BrokerId(1),
-            process_roles: ProcessRoles { broker: true, controller: true },
-            broker_rack: None,
-            listeners: vec![plaintext("")],
-            advertised_listeners: vec![plaintext("localhost")],
-            listener_security_protocol_map: ["PLAINTEXT", "CONTROLLER"]
-                .map(|name| (name.to_owned(), SecurityProtocol::Plaintext))
-                .into(),
-            controller_listener_names: vec!["CONTROLLER".to_owned()],
-            inter_broker_listener_name: "PLAINTEXT".to_owned(),
-            controller_quorum_voters: Vec::new(),
-            controller_quorum_bootstrap_servers: Vec::new(),
-            controller_quorum_election_timeout_ms: 1000,
-            controller_quorum_election_backoff_max_ms: 1000,
-            controller_quorum_fetch_timeout_ms: 2000,
-            controller_quorum_append_linger_ms: 25,
-            controller_quorum_request_timeout_ms: 2000,
-            controller_quorum_retry_backoff_ms: 20,
-            controller_quorum_fetch_max_bytes: 1 << 20,
-            controller_quorum_fetch_snapshot_max_bytes: 1 << 20,
-            broker_heartbeat_interval_ms: 2000,
-            broker_session_timeout_ms: 9000,
-            initial_broker_registration_timeout_ms: 60_000,
-            controlled_shutdown_enable: true,
-            request_timeout_ms: 30_000,
-            socket_send_buffer_bytes: 100 << 10,
-            socket_receive_buffer_bytes: 100 << 10,
-            socket_request_max_bytes: 100 << 20,
-            socket_listen_backlog_size: 50,
-            connections_max_idle_ms: 600_000,
-            max_connections: i32::MAX,
-            max_connections_by_listener: BTreeMap::new(),
-            max_connections_per_ip: i32::MAX,
-            max_connections_per_ip_overrides: BTreeMap::new(),
-            max_connection_creation_rate: i32::MAX,
-            num_network_threads: 3,
-            num_io_threads: 8,
-            background_threads: 10,
-            queued_max_requests: 500,
-            queued_max_request_bytes: -1,
-            max_request_partition_size_limit: 2000,
-            log_dirs: vec!["./ottla-data".into()],
-            metadata_log_dir: "./ottla-data".into(),
-            num_recovery_threads_per_data_dir: 2,
-            log_dir_failure_timeout_ms: 30_000,
-            log_flush_offset_checkpoint_interval_ms: 60_000,
-            log_flush_start_offset_checkpoint_interval_ms: 60_000,
-            log_flush_scheduler_interval_ms: i64::MAX,
-            log_initial_task_delay_ms: 30_000,
-            log_retention_check_interval_ms: 300_000,
-            producer_id_expiration_ms: 86_400_000,
-            producer_id_expiration_check_interval_ms: 600_000,
-            log_cleaner_enable: true,
-            log_cleaner_threads: 1,
-            log_cleaner_io_max_bytes_per_second: f64::MAX,
-            log_cleaner_dedupe_buffer_size: 128 << 20,
-            log_cleaner_io_buffer_size: 512 << 10,
-            log_cleaner_io_buffer_load_factor: 0.9,
-            log_cleaner_backoff_ms: 15_000,
-            topic_defaults: TopicConfig::default(),
-            auto_create_topics_enable: true,
-            delete_topic_enable: true,
-            num_partitions: 1,
-            default_replication_factor: 1,
-            auto_leader_rebalance_enable: true,
-            leader_imbalance_check_interval_seconds: 300,
-            unclean_leader_election_interval_ms: 300_000,
-            fetch_max_bytes: 55 << 20,
-            max_incremental_fetch_session_cache_slots: 1000,
-            num_replica_fetchers: 1,
-            replica_fetch_backoff_ms: 1000,
-            replica_fetch_max_bytes: 1 << 20,
-            replica_fetch_min_bytes: 1,
-            replica_fetch_response_max_bytes: 10 << 20,
-            replica_fetch_wait_max_ms: 500,
-            replica_high_watermark_checkpoint_interval_ms: 5000,
-            replica_lag_time_max_ms: 30_000,
-            replica_socket_receive_buffer_bytes: 64 << 10,
-            replica_socket_timeout_ms: 30_000,
-            metadata_log_segment_bytes: 1 << 30,
-            metadata_log_segment_ms: 604_800_000,
-            metadata_log_max_record_bytes_between_snapshots: 20 << 20,
-            metadata_log_max_snapshot_interval_ms: 3_600_000,
-            metadata_max_retention_bytes: 100 << 20,
-            metadata_max_retention_ms: 604_800_000,
-            metadata_max_idle_interval_ms: 500,
-            offset_metadata_max_bytes: 4096,
-            offsets_commit_timeout_ms: 5000,
-            offsets_load_buffer_size: 5 << 20,
-            offsets_retention_check_interval_ms: 600_000,
-            offsets_retention_minutes: 7 * 24 * 60,
-            offsets_topic_compression_codec: CodecId(0),
-            offsets_topic_num_partitions: 50,
-            offsets_topic_replication_factor: 1,
-            offsets_topic_segment_bytes: 100 << 20,
-            group_initial_rebalance_delay_ms: 3000,
-            group_max_session_timeout_ms: 1_800_000,
-            group_min_session_timeout_ms: 6000,
-            group_max_size: i32::MAX,
-            transaction_abort_timed_out_transaction_cleanup_interval_ms: 10_000,
-            transaction_max_timeout_ms: 900_000,
-            transaction_partition_verification_enable: true,
-            transaction_remove_expired_transaction_cleanup_interval_ms: 3_600_000,
-            transaction_state_log_load_buffer_size: 5 << 20,
-            transaction_state_log_min_isr: 1,
-            transaction_state_log_num_partitions: 50,
-            transaction_state_log_replication_factor: 1,
-            transaction_state_log_segment_bytes: 100 << 20,
-            transactional_id_expiration_ms: 604_800_000,
-        }
+
+/// What was given, without secrets.
+impl fmt::Debug for BrokerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.originals.iter().map(|(name, text)| {
+            // of an unknown key nobody knows whether it is a secret
+            let secret = broker_keys().get(name).is_none_or(|key| key.is_sensitive());
+            (name, if secret { "[hidden]" } else { text.as_str() })
+        });
+        f.debug_map().entries(shown).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;
