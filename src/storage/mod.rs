@@ -5,6 +5,8 @@
 
 pub mod background;
 pub mod checkpoint;
+pub mod dir_lock;
+pub mod directory_name;
 pub mod disk;
 pub mod file_cache;
 pub mod file_name;
@@ -12,6 +14,7 @@ pub mod file_name;
 mod golden;
 pub mod leader_epochs;
 pub mod log;
+pub mod meta_properties;
 pub mod partition_metadata;
 pub mod producer_state;
 pub mod recovery;

@@ -1,0 +1,312 @@
+//! `meta.properties`: whose a log directory is.
+//!
+//! It lies in the root of each log directory and names the cluster, the node, and the directory itself. A Java
+//! properties file: two comment lines, the second with the date of writing, then the keys in their order. Version 1 has
+//! `node.id`; version 0, from before KRaft, has `broker.id`, and everything in it may be missing.
+//!
+//! [`MetaPropertiesEnsemble`] holds the files of all directories of a node and finds out whether they belong together.
+//! What follows from a directory without the file, formatting it or refusing to start, is up to the caller.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use tracing::info;
+
+use crate::config::properties;
+use crate::storage::disk::Disk;
+use crate::types::{BrokerId, DirectoryId};
+
+/// The file's name in a log directory.
+pub const FILE_NAME: &str = "meta.properties";
+
+const MAX_SIZE: usize = 1 << 20;
+
+const VERSION: &str = "version";
+const CLUSTER_ID: &str = "cluster.id";
+const BROKER_ID: &str = "broker.id";
+const NODE_ID: &str = "node.id";
+const DIRECTORY_ID: &str = "directory.id";
+
+/// The generation of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaPropertiesVersion {
+    V0,
+    V1,
+}
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetaProperties {
+    pub version: MetaPropertiesVersion,
+    /// Always there in version 1.
+    pub cluster_id: Option<String>,
+    /// Always there in version 1.
+    pub node_id: Option<BrokerId>,
+    /// Missing in a directory that was last used before KIP-858.
+    pub directory_id: Option<DirectoryId>,
+}
+
+/// Why the file of a directory cannot be used.
+#[derive(Debug, Error)]
+pub enum MetaPropertiesError {
+    #[error(transparent)]
+    Syntax(#[from] properties::PropertiesError),
+    #[error("{key} is missing")]
+    Missing { key: &'static str },
+    #[error("{key} has the invalid value {value:?}")]
+    InvalidValue { key: &'static str, value: String },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl MetaProperties {
+    /// What a directory is formatted with.
+    pub fn new(cluster_id: &str, node_id: BrokerId, directory_id: DirectoryId) -> MetaProperties {
+        MetaProperties {
+            version: MetaPropertiesVersion::V1,
+            cluster_id: Some(cluster_id.to_owned()),
+            node_id: Some(node_id),
+            directory_id: Some(directory_id),
+        }
+    }
+
+    /// The content of the file, written at `now_ms`.
+    pub fn encode(&self, now_ms: i64) -> String {
+        let (version, id_key) = match self.version {
+            MetaPropertiesVersion::V0 => (0, BROKER_ID),
+            MetaPropertiesVersion::V1 => (1, NODE_ID),
+        };
+        let mut entries = vec![(VERSION, version.to_string())];
+        entries.extend(self.cluster_id.clone().map(|id| (CLUSTER_ID, id)));
+        entries.extend(self.node_id.map(|id| (id_key, id.to_string())));
+        entries.extend(self.directory_id.map(|id| (DIRECTORY_ID, id.to_string())));
+        entries.sort();
+        let mut text = format!("#\n#{}\n", java_date(now_ms));
+        for (key, value) in entries {
+            writeln!(text, "{key}={}", escape(&value)).expect("writing to a string succeeds");
+        }
+        text
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<MetaProperties, MetaPropertiesError> {
+        let entries = properties::parse(bytes)?;
+        let get = |key: &str| entries.get(key).cloned();
+        let invalid = |key, value| MetaPropertiesError::InvalidValue { key, value };
+        let version = match get(VERSION) {
+            None => MetaPropertiesVersion::V0,
+            Some(text) => match text.trim() {
+                "0" => MetaPropertiesVersion::V0,
+                "1" => MetaPropertiesVersion::V1,
+                _ => return Err(invalid(VERSION, text)),
+            },
+        };
+        let id_key = match version {
+            MetaPropertiesVersion::V0 => BROKER_ID,
+            MetaPropertiesVersion::V1 => NODE_ID,
+        };
+        let node_id = match get(id_key) {
+            Some(text) => Some(BrokerId(text.trim().parse().map_err(|_| invalid(id_key, text.clone()))?)),
+            None => None,
+        };
+        let directory_id = match get(DIRECTORY_ID) {
+            Some(text) => Some(DirectoryId::parse(&text).ok_or_else(|| invalid(DIRECTORY_ID, text.clone()))?),
+            None => None,
+        };
+        let cluster_id = get(CLUSTER_ID);
+        if version == MetaPropertiesVersion::V1 {
+            node_id.ok_or(MetaPropertiesError::Missing { key: NODE_ID })?;
+            cluster_id.as_ref().ok_or(MetaPropertiesError::Missing { key: CLUSTER_ID })?;
+        }
+        Ok(MetaProperties { version, cluster_id, node_id, directory_id })
+    }
+
+    /// The file of `log_dir`; `None` if there is none.
+    pub fn read(disk: &dyn Disk, log_dir: &Path) -> Result<Option<MetaProperties>, MetaPropertiesError> {
+        match disk.read_file(&log_dir.join(FILE_NAME), MAX_SIZE) {
+            Ok(bytes) => MetaProperties::decode(&bytes).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes this the file of `log_dir`. Durable on return.
+    pub fn write(&self, disk: &dyn Disk, log_dir: &Path, now_ms: i64) -> io::Result<()> {
+        disk.write_file_atomically(&log_dir.join(FILE_NAME), self.encode(now_ms).as_bytes())
+    }
+}
+
+/// Escapes a value as `java.util.Properties.store` does.
+fn escape(value: &str) -> String {
+    let mut escaped = String::with_capacity(value.len());
+    for (index, unit) in value.encode_utf16().enumerate() {
+        match u8::try_from(unit) {
+            Ok(b' ') if index == 0 => escaped.push_str("\\ "),
+            Ok(b'\t') => escaped.push_str("\\t"),
+            Ok(b'\n') => escaped.push_str("\\n"),
+            Ok(b'\r') => escaped.push_str("\\r"),
+            Ok(b'\x0C') => escaped.push_str("\\f"),
+            Ok(byte @ (b'\\' | b'=' | b':' | b'#' | b'!')) => escaped.extend(['\\', byte as char]),
+            Ok(byte @ b' '..=b'~') => escaped.push(byte as char),
+            _ => write!(escaped, "\\u{unit:04X}").expect("writing to a string succeeds"),
+        }
+    }
+    escaped
+}
+
+/// A time as `java.util.Date.toString` prints it where the time zone is UTC: `Sun Nov 29 13:54:58 UTC 2026`.
+fn java_date(ms: i64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let seconds = ms.max(0) / 1000;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years are counted from March of year 0, so that a leap day is the last of its year; 400 of them have 146,097 days.
+    let shifted = days + 719_468;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12;
+    let year = year_of_era + shifted / 146_097 * 400 + i64::from(month < 2);
+    format!(
+        "{} {} {day:02} {:02}:{:02}:{:02} UTC {year}",
+        DAYS[(days % 7) as usize],
+        MONTHS[month as usize],
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+/// Why the directories of a node do not belong together, or not to it. The start stops.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum EnsembleError {
+    #[error("log directory {} belongs to cluster {found}, not to {expected}", dir.display())]
+    ClusterId { dir: PathBuf, expected: String, found: String },
+    #[error("log directory {} belongs to node {found}, not to {expected}: if it was moved here, node.id must be {found}; if this is a new node, it needs an empty directory", dir.display())]
+    NodeId { dir: PathBuf, expected: BrokerId, found: BrokerId },
+    #[error("log directories {} and {} have the same directory id {id}", first.display(), second.display())]
+    DuplicateDirectoryId { first: PathBuf, second: PathBuf, id: DirectoryId },
+    #[error("log directory {} has the reserved directory id {id}", dir.display())]
+    ReservedDirectoryId { dir: PathBuf, id: DirectoryId },
+    #[error("cannot read {FILE_NAME} of the metadata log directory {}: {reason}", dir.display())]
+    MetadataLogDir { dir: PathBuf, reason: String },
+    #[error("cannot read {FILE_NAME} of any log directory: {reason}")]
+    NoneReadable { reason: String },
+}
+
+/// The files of all log directories of a node.
+#[derive(Debug, Default)]
+pub struct MetaPropertiesEnsemble {
+    /// Those that have one.
+    pub formatted: BTreeMap<PathBuf, MetaProperties>,
+    /// Those without, whether or not the directory itself exists.
+    pub unformatted: Vec<PathBuf>,
+    /// Those that cannot be read.
+    pub failed: BTreeMap<PathBuf, MetaPropertiesError>,
+}
+
+impl MetaPropertiesEnsemble {
+    pub fn load<'a>(disk: &dyn Disk, log_dirs: impl IntoIterator<Item = &'a Path>) -> MetaPropertiesEnsemble {
+        let mut ensemble = MetaPropertiesEnsemble::default();
+        for dir in log_dirs {
+            match MetaProperties::read(disk, dir) {
+                Ok(Some(found)) => drop(ensemble.formatted.insert(dir.to_path_buf(), found)),
+                Ok(None) => ensemble.unformatted.push(dir.to_path_buf()),
+                Err(error) => drop(ensemble.failed.insert(dir.to_path_buf(), error)),
+            }
+        }
+        ensemble.unformatted.sort();
+        ensemble.unformatted.dedup();
+        ensemble
+    }
+
+    /// Checks that all directories are those of one node, and of the expected one as far as that is known. Returns the
+    /// cluster id, if any file has one. A directory that cannot be read is not an error by itself: it is offline.
+    pub fn verify(
+        &self,
+        metadata_log_dir: &Path,
+        expected_cluster_id: Option<&str>,
+        expected_node_id: BrokerId,
+    ) -> Result<Option<String>, EnsembleError> {
+        if let Some(error) = self.failed.get(metadata_log_dir) {
+            return Err(EnsembleError::MetadataLogDir {
+                dir: metadata_log_dir.to_path_buf(),
+                reason: error.to_string(),
+            });
+        }
+        if let Some(error) = self.failed.values().next()
+            && self.formatted.is_empty()
+            && self.unformatted.is_empty()
+        {
+            return Err(EnsembleError::NoneReadable { reason: error.to_string() });
+        }
+        let mut cluster_id = expected_cluster_id.map(str::to_owned);
+        let mut seen: BTreeMap<DirectoryId, &PathBuf> = BTreeMap::new();
+        for (dir, properties) in &self.formatted {
+            if let Some(found) = &properties.cluster_id {
+                let expected = cluster_id.get_or_insert_with(|| found.clone());
+                if found != expected {
+                    let (expected, found) = (expected.clone(), found.clone());
+                    return Err(EnsembleError::ClusterId { dir: dir.clone(), expected, found });
+                }
+            }
+            if let Some(found) = properties.node_id
+                && found != expected_node_id
+            {
+                return Err(EnsembleError::NodeId { dir: dir.clone(), expected: expected_node_id, found });
+            }
+            let Some(id) = properties.directory_id else { continue };
+            if [DirectoryId::UNASSIGNED, DirectoryId::LOST, DirectoryId::MIGRATING].contains(&id) {
+                return Err(EnsembleError::ReservedDirectoryId { dir: dir.clone(), id });
+            }
+            if let Some(first) = seen.insert(id, dir) {
+                return Err(EnsembleError::DuplicateDirectoryId { first: first.clone(), second: dir.clone(), id });
+            }
+        }
+        Ok(cluster_id)
+    }
+
+    /// Formats the directories that have no file, making those that do not exist, and completes the files without a
+    /// directory id or of version 0. A directory where that fails counts as failed from then on.
+    pub fn format(&mut self, disk: &dyn Disk, cluster_id: &str, node_id: BrokerId, now_ms: i64) {
+        let complete = |old: &MetaProperties| MetaProperties {
+            directory_id: old.directory_id.or_else(|| Some(DirectoryId::random())),
+            ..MetaProperties::new(cluster_id, node_id, DirectoryId::UNASSIGNED)
+        };
+        let changed: Vec<(PathBuf, MetaProperties)> = self
+            .formatted
+            .iter()
+            .filter(|(_, old)| old.directory_id.is_none() || old.version == MetaPropertiesVersion::V0)
+            .map(|(dir, old)| (dir.clone(), complete(old)))
+            .chain(std::mem::take(&mut self.unformatted).into_iter().map(|dir| {
+                let properties = MetaProperties::new(cluster_id, node_id, DirectoryId::random());
+                (dir, properties)
+            }))
+            .collect();
+        for (dir, properties) in changed {
+            let written = disk.create_dir_all(&dir).and_then(|()| properties.write(disk, &dir, now_ms));
+            match written {
+                Ok(()) => {
+                    info!(dir = %dir.display(), directory_id = ?properties.directory_id, "formatted log directory");
+                    self.formatted.insert(dir, properties);
+                }
+                Err(error) => {
+                    self.formatted.remove(&dir);
+                    self.failed.insert(dir, error.into());
+                }
+            }
+        }
+    }
+
+    /// The ids of the directories that have one.
+    pub fn directory_ids(&self) -> BTreeMap<PathBuf, DirectoryId> {
+        self.formatted.iter().filter_map(|(dir, found)| Some((dir.clone(), found.directory_id?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
