@@ -83,6 +83,9 @@ pub enum BatchError {
     /// A message set of format v0 or v1. `size` bytes lead to whatever follows it.
     #[error("message format v{magic} is no longer supported")]
     OldFormat { magic: i8, size: usize },
+    /// A length that, with what it does not count, leaves the range of 32 bits.
+    #[error("record batch of length {0} is larger than 2 GiB")]
+    LengthTooLarge(i32),
     #[error("Record batch is corrupt (the size {0} is smaller than the minimum allowed overhead {HEADER_SIZE})")]
     SmallerThanHeader(usize),
 }
@@ -203,12 +206,10 @@ impl<'a> RecordBatch<'a> {
     /// The batch at the start of `bytes`; what follows it is left alone.
     pub fn parse(bytes: &'a [u8]) -> Result<RecordBatch<'a>, BatchError> {
         let size = batch_size(bytes)?;
-        if size < HEADER_SIZE {
-            return Err(BatchError::SmallerThanHeader(size));
-        }
         match bytes.get(..size) {
-            Some(bytes) => Ok(RecordBatch { bytes }),
             None => Err(BatchError::Incomplete { needed: size, available: bytes.len() }),
+            Some(bytes) if size < HEADER_SIZE => Err(BatchError::SmallerThanHeader(bytes.len())),
+            Some(bytes) => Ok(RecordBatch { bytes }),
         }
     }
 
@@ -245,6 +246,20 @@ impl std::fmt::Debug for RecordBatch<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.to_header().fmt(f)
     }
+}
+
+/// What a header says, apart from what follows from the body.
+pub(crate) struct HeaderFields {
+    pub base_offset: Offset,
+    pub leader_epoch: LeaderEpoch,
+    pub attributes: i16,
+    pub last_offset_delta: i32,
+    pub base_timestamp: i64,
+    pub max_timestamp: i64,
+    pub producer_id: ProducerId,
+    pub producer_epoch: ProducerEpoch,
+    pub base_sequence: i32,
+    pub record_count: i32,
 }
 
 /// An owned copy of a batch's header, to be patched and written in front of the batch's unchanged body.
@@ -298,34 +313,22 @@ impl BatchHeader {
         self.put(CRC, crc.to_be_bytes());
     }
 
-    /// A header of the given fields; `body` is what will follow it.
-    #[allow(clippy::too_many_arguments)]
-    #[allow(dead_code)]
-    pub(crate) fn build(
-        base_offset: Offset,
-        leader_epoch: LeaderEpoch,
-        attributes: i16,
-        last_offset_delta: i32,
-        base_timestamp: i64,
-        max_timestamp: i64,
-        producer: (ProducerId, ProducerEpoch, i32),
-        record_count: i32,
-        body: &[u8],
-    ) -> BatchHeader {
-        let mut header = BatchHeader([0; HEADER_SIZE]);
+    /// The header of these fields in front of `body`.
+    pub(crate) fn build(fields: &HeaderFields, body: &[u8]) -> BatchHeader {
         let size = i32::try_from(HEADER_SIZE + body.len()).expect("a batch is smaller than 2 GiB");
-        header.put(BASE_OFFSET, base_offset.0.to_be_bytes());
+        let mut header = BatchHeader([0; HEADER_SIZE]);
+        header.put(BASE_OFFSET, fields.base_offset.0.to_be_bytes());
         header.put(LENGTH, (size - LOG_OVERHEAD as i32).to_be_bytes());
-        header.put(LEADER_EPOCH, leader_epoch.0.to_be_bytes());
+        header.put(LEADER_EPOCH, fields.leader_epoch.0.to_be_bytes());
         header.put(MAGIC_AT, MAGIC.to_be_bytes());
-        header.put(ATTRIBUTES, attributes.to_be_bytes());
-        header.put(LAST_OFFSET_DELTA, last_offset_delta.to_be_bytes());
-        header.put(BASE_TIMESTAMP, base_timestamp.to_be_bytes());
-        header.put(MAX_TIMESTAMP, max_timestamp.to_be_bytes());
-        header.put(PRODUCER_ID, producer.0.0.to_be_bytes());
-        header.put(PRODUCER_EPOCH, producer.1.0.to_be_bytes());
-        header.put(BASE_SEQUENCE, producer.2.to_be_bytes());
-        header.put(RECORD_COUNT, record_count.to_be_bytes());
+        header.put(ATTRIBUTES, fields.attributes.to_be_bytes());
+        header.put(LAST_OFFSET_DELTA, fields.last_offset_delta.to_be_bytes());
+        header.put(BASE_TIMESTAMP, fields.base_timestamp.to_be_bytes());
+        header.put(MAX_TIMESTAMP, fields.max_timestamp.to_be_bytes());
+        header.put(PRODUCER_ID, fields.producer_id.0.to_be_bytes());
+        header.put(PRODUCER_EPOCH, fields.producer_epoch.0.to_be_bytes());
+        header.put(BASE_SEQUENCE, fields.base_sequence.to_be_bytes());
+        header.put(RECORD_COUNT, fields.record_count.to_be_bytes());
         header.set_crc(body);
         header
     }
@@ -430,12 +433,20 @@ fn batch_size(bytes: &[u8]) -> Result<usize, BatchError> {
     if bytes.len() < SIZE_UP_TO_MAGIC {
         return Err(incomplete(SIZE_UP_TO_MAGIC));
     }
+    let magic = bytes[MAGIC_AT] as i8;
+    if !(0..=MAGIC).contains(&magic) {
+        return Err(BatchError::InvalidMagic(magic));
+    }
+    if length > i32::MAX - LOG_OVERHEAD as i32 {
+        return Err(BatchError::LengthTooLarge(length));
+    }
     let size = LOG_OVERHEAD + length as usize;
-    match bytes[MAGIC_AT] as i8 {
-        MAGIC => Ok(size),
-        magic @ (0 | 1) if bytes.len() >= size => Err(BatchError::OldFormat { magic, size }),
-        0 | 1 => Err(incomplete(size)),
-        magic => Err(BatchError::InvalidMagic(magic)),
+    if magic == MAGIC {
+        Ok(size)
+    } else if bytes.len() < size {
+        Err(incomplete(size))
+    } else {
+        Err(BatchError::OldFormat { magic, size })
     }
 }
 
@@ -450,3 +461,6 @@ fn i32_at(bytes: &[u8], at: usize) -> i32 {
 fn i64_at(bytes: &[u8], at: usize) -> i64 {
     i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,4 +5,12 @@
 //! (`storage::validate` decides that).
 
 pub mod batch;
+pub mod builder;
 pub mod compression;
+pub mod control;
+pub mod produced;
+#[allow(clippy::module_inception)]
+pub mod record;
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@
 
 use bytes::Bytes;
 
-use crate::record::batch::{BatchHeader, RecordBatch, TimestampType};
+use crate::record::batch::{BatchHeader, TimestampType};
 use crate::record::compression::Codec;
 use crate::types::{LeaderEpoch, Offset, TopicPartition};
 
@@ -78,7 +78,7 @@ impl ValidatedBatch {
 }
 
 /// Batches that the log may write, in order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ValidatedRecords {
     /// Empty if nothing in the given bytes was a whole batch. Exactly one for `Client` and `Coordinator`.
     pub batches: Vec<ValidatedBatch>,
@@ -164,7 +164,19 @@ impl ValidateError {
 
 /// Checks `records` for an append under `config` at `now_ms`.
 pub fn validate(records: Bytes, config: &ValidationConfig<'_>, now_ms: i64) -> Result<ValidatedRecords, ValidateError> {
-    analyze::whole_batches(records, config).map(|given| given.accept(now_ms))
+    let records = analyze::whole_batches(records, config)?;
+    match config.origin {
+        AppendOrigin::Client | AppendOrigin::Coordinator => leader::validate_batch(records, config, now_ms),
+        AppendOrigin::RaftLeader | AppendOrigin::Replication => Ok(analyze::as_given(records)),
+    }
+}
+
+fn invalid(message: String) -> ValidateError {
+    ValidateError::InvalidRecord { message, record_errors: Vec::new() }
 }
 
 mod analyze;
+mod leader;
+
+#[cfg(test)]
+mod tests;
