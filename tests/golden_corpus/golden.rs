@@ -40,20 +40,37 @@ pub struct Written {
     pub json: Value,
 }
 
+/// A damaged request body, and what Kafka's classes make of it.
+pub struct Mutated {
+    pub place: String,
+    pub api_key: ApiKey,
+    pub version: i16,
+    pub body: Bytes,
+    /// `None` if Kafka refuses it; else the bytes it leaves unread, and the body it would write for what it read.
+    pub kafka: Option<(usize, Bytes)>,
+}
+
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-fn lines(path: &Path) -> Vec<Value> {
+fn text(path: &Path) -> String {
     let mut text = String::new();
     let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     zstd::Decoder::new(file).and_then(|mut decoder| decoder.read_to_string(&mut text)).expect("zstd text");
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    text
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    text(path).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn unhex(text: &str) -> Bytes {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex")).collect()
 }
 
 fn hex(value: &Value) -> Option<Bytes> {
-    let text = value.as_str()?;
-    Some((0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex")).collect())
+    value.as_str().map(unhex)
 }
 
 fn number(value: &Value) -> i16 {
@@ -109,4 +126,23 @@ pub fn written() -> Vec<Written> {
             }
         })
         .collect()
+}
+
+/// Every damaged request.
+pub fn mutated() -> Vec<Mutated> {
+    let text = text(&directory().join("mutated.txt.zst"));
+    let parse = |(index, line): (usize, &str)| {
+        let mut words = line.split(' ');
+        let mut word = || words.next().expect("a word");
+        let key = word().parse().expect("a key");
+        let api_key = ApiKey::from_key(key).expect("an API of Kafka's");
+        let version = word().parse().expect("a version");
+        let body = unhex(word());
+        let kafka = match word() {
+            "refused" => None,
+            unread => Some((unread.parse().expect("a number"), unhex(word()))),
+        };
+        Mutated { place: format!("mutated:{} {api_key} v{version}", index + 1), api_key, version, body, kafka }
+    };
+    text.lines().enumerate().map(parse).collect()
 }

@@ -4,6 +4,7 @@
 //! classes read from it beside it. `tests/golden/messages.jsonl.zst` has messages of every version of every API served,
 //! made up by `scripts/golden-messages` and written by Kafka's classes. For each of them:
 //! what we decode has the fields that Kafka's JSON has, and what we encode from it are the same bytes again.
+//! `tests/golden/mutated.txt.zst` has damaged requests: what Kafka refuses we refuse, what it reads we read alike.
 //!
 //! An API that is added to the version table fails here until [`codec`] knows its types.
 
@@ -13,7 +14,7 @@ mod hot;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use debug_tree::{assert_matches, debug_tree};
-use golden::{Exchange, Written, exchanges, written};
+use golden::{Exchange, Written, exchanges, mutated, written};
 use kafka_protocol::messages as kafka;
 use kafka_protocol::protocol::{Decodable, Request, StrBytes};
 use ottla::protocol::fetch::FetchRequest;
@@ -28,12 +29,22 @@ struct Codec {
     /// Leaves what the client sent after the body.
     request: fn(&Bytes, &RequestHeader, &mut Bytes, &Value),
     response: fn(&Bytes, &RequestHeader, Bytes, &Value),
+    /// What a request's body says, as text; `None` if it is refused.
+    read: fn(&mut Bytes, i16) -> Option<String>,
 }
 
 fn codec(api_key: ApiKey) -> Codec {
     match api_key {
-        ApiKey::Produce => Codec { request: check_produce_request, response: check_produce_response },
-        ApiKey::Fetch => Codec { request: check_fetch_request, response: check_fetch_response },
+        ApiKey::Produce => Codec {
+            request: check_produce_request,
+            response: check_produce_response,
+            read: |body, version| ProduceRequest::decode(body, version).ok().map(|request| format!("{request:?}")),
+        },
+        ApiKey::Fetch => Codec {
+            request: check_fetch_request,
+            response: check_fetch_response,
+            read: |body, version| FetchRequest::decode(body, version).ok().map(|request| format!("{request:?}")),
+        },
         ApiKey::ListOffsets => of_crate::<kafka::ListOffsetsRequest>(),
         ApiKey::Metadata => of_crate::<kafka::MetadataRequest>(),
         ApiKey::FindCoordinator => of_crate::<kafka::FindCoordinatorRequest>(),
@@ -58,7 +69,11 @@ where
     T: Request + std::fmt::Debug,
     T::Response: std::fmt::Debug,
 {
-    Codec { request: check_request::<T>, response: check_response::<T> }
+    Codec {
+        request: check_request::<T>,
+        response: check_response::<T>,
+        read: |body, version| messages::decode::<T>(body, version).ok().map(|request| format!("{request:?}")),
+    }
 }
 
 fn check_request<T: Request + std::fmt::Debug>(frame: &Bytes, header: &RequestHeader, body: &mut Bytes, json: &Value) {
@@ -231,5 +246,25 @@ fn every_version_that_is_served_as_kafka_writes_it() {
     }
     for message in &written {
         at(&message.place, || check_written(message));
+    }
+}
+
+#[test]
+fn damaged_requests_are_read_or_refused_as_kafka_does() {
+    let mutated = mutated();
+    assert!(mutated.iter().filter(|mutated| mutated.kafka.is_none()).count() > 1000);
+    assert!(mutated.iter().filter(|mutated| mutated.kafka.is_some()).count() > 1000);
+    for mutated in mutated {
+        let read = codec(mutated.api_key).read;
+        let mut body = mutated.body.clone();
+        let ours = read(&mut body, mutated.version);
+        match mutated.kafka {
+            None => assert_eq!(ours, None, "{}", mutated.place),
+            Some((unread, mut written)) => {
+                assert_eq!(body.len(), unread, "{}: bytes left over", mutated.place);
+                assert_eq!(ours, read(&mut written, mutated.version), "{}", mutated.place);
+                assert!(ours.is_some() && written.is_empty(), "{}", mutated.place);
+            }
+        }
     }
 }
