@@ -529,3 +529,6 @@ impl<F> Encoder<F> {
         Some(Frame { chunks })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,3 +101,6 @@ pub fn peek_api(frame: &[u8]) -> Option<(i16, i16)> {
     let &[a, b, c, d, ..] = frame else { return None };
     Some((i16::from_be_bytes([a, b]), i16::from_be_bytes([c, d])))
 }
+
+#[cfg(test)]
+mod tests;

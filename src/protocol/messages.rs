@@ -2,6 +2,21 @@
 //!
 //! This is the one door to that crate's codec. No request reaches it but through [`super::schema`], for it trusts the
 //! counts that it reads. Its schemas lag Kafka 4.3's by a version here and there, see [`schema_version`].
+//!
+//! A response is written at the version of its request, and a field that this version does not have must be left at its
+//! default or it cannot be written. Most are dropped silently where they do not exist; these are not:
+//!
+//! | response | field | versions |
+//! |---|---|---|
+//! | ListOffsets | partition's `leader_epoch` | 4+ |
+//! | Metadata | topic's `name` null | 12+ |
+//! | Metadata | topic's `topic_authorized_operations` | 8+ |
+//! | Metadata | `cluster_authorized_operations` | 8-10 |
+//! | FindCoordinator | `error_code`, `node_id`, `host`, `port` | 0-3 |
+//! | FindCoordinator | `coordinators` | 4+ |
+//! | DeleteTopics | topic's `name` null | 6+ |
+//! | DescribeCluster | `endpoint_type` | 1+ |
+//! | DescribeCluster | broker's `is_fenced` | 2+ |
 
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::protocol::{Decodable, Encodable, Request};

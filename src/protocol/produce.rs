@@ -273,3 +273,6 @@ pub(super) fn write_node_endpoints(writer: &mut Writer, endpoints: &[NodeEndpoin
         writer.no_tagged_fields();
     }
 }
+
+#[cfg(test)]
+mod tests;

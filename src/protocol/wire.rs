@@ -191,8 +191,8 @@ fn text(bytes: Bytes) -> StrBytes {
 
 /// Writes a message from the front to the back.
 ///
-/// Lengths are the broker's own and fit by construction: a frame is bounded by an `i32`, and text longer than a
-/// classic string can say is cut (see [`Writer::nullable_string`]).
+/// Lengths are the broker's own and fit by construction: a frame is bounded by an `i32`, and text longer than a string
+/// may be is cut (see [`Writer::nullable_string`]).
 #[derive(Debug)]
 pub struct Writer {
     pub bytes: BytesMut,
@@ -238,22 +238,16 @@ impl Writer {
         }
     }
 
-    /// Text. A classic string holds 32767 bytes; longer text is cut there, at a character, for half a message serves
-    /// a person better than a closed connection.
+    /// Text. What is longer than a string can be is cut there, at a character: half a message serves a person better
+    /// than a closed connection.
     pub fn nullable_string(&mut self, value: Option<&str>) {
+        let text = value.map(|text| &text[..text.floor_char_boundary(MAX_STRING_LENGTH)]);
         if self.flexible {
-            self.length(value.map(str::len));
-            self.bytes.put_slice(value.unwrap_or_default().as_bytes());
-            return;
+            self.length(text.map(str::len));
+        } else {
+            self.i16(text.map_or(-1, |text| text.len() as i16));
         }
-        match value {
-            None => self.i16(-1),
-            Some(text) => {
-                let text = &text[..text.floor_char_boundary(MAX_STRING_LENGTH)];
-                self.i16(text.len() as i16);
-                self.bytes.put_slice(text.as_bytes());
-            }
-        }
+        self.bytes.put_slice(text.unwrap_or_default().as_bytes());
     }
 
     pub fn string(&mut self, value: &str) {

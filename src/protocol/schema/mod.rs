@@ -330,3 +330,6 @@ fn unsigned_varint(mut value: u32) -> Vec<u8> {
     bytes.push(value as u8);
     bytes
 }
+
+#[cfg(test)]
+mod tests;
