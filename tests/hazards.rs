@@ -1,4 +1,4 @@
-//! What a hostile or careless peer may send, against the codec, in the process's own terms: it must not panic, and it
+//! What a hostile or careless peer may send, against the codec and the log's checks, in the process's own terms: it must not panic, and it
 //! must not reserve or touch memory that the peer merely names.
 //!
 //! The frames are those that broke the `kafka-protocol` crate when it was fuzzed. This binary uses the broker's own
@@ -15,6 +15,10 @@ use ottla::protocol::header::HeaderError;
 use ottla::protocol::produce::ProduceRequest;
 use ottla::protocol::versions::SERVED;
 use ottla::protocol::{ApiKey, DecodeError, RequestHeader, messages, schema};
+use ottla::record::batch::TimestampType;
+use ottla::record::compression::Codec;
+use ottla::storage::validate::{AppendOrigin, TargetCompression, ValidationConfig, validate};
+use ottla::types::{LeaderEpoch, TopicPartition};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -171,6 +175,54 @@ fn a_frame_too_short_for_a_header_is_an_error() {
     for frame in ["", "00", "0003", "000300", "00030001", "0003000100000000ff"] {
         let refused = RequestHeader::decode(&mut unhex(frame));
         assert!(matches!(refused, Err(HeaderError::Malformed(DecodeError::Truncated { .. }))), "{frame}: {refused:?}");
+    }
+}
+
+/// Whole v2 batches with a valid CRC, and what is wrong with each.
+const BATCH_BOMBS: [(&str, &str); 4] = [
+    (
+        "2^31-1 records",
+        "00000000000000000000003100000005020ed87f0400000000000000000000000000000000000000000000ffffffffffffffffffffffffffff7f\
+         ffffff",
+    ),
+    (
+        "2^31-1 headers",
+        "00000000000000000000003c00000005022c5e546000000000000000000000000000000000000000000000ffffffffffffffffffffffffffff00\
+         000001140000000100feffffff0f",
+    ),
+    (
+        "4 GiB out of 86 bytes of snappy",
+        "00000000000000000000004a0000000502fe539cc200020000000000000000000000000000000000000000ffffffffffffffffffffffffffff00\
+         00000182534e4150505900000000010000000100000005ffffffff0f",
+    ),
+    (
+        "a timestamp beyond 2^63",
+        "00000000000000000000003900000005026a58e6930000000000007fffffffffffffff0000000000000000ffffffffffffffffffffffffffff00\
+         0000010e00020001027800",
+    ),
+];
+
+#[test]
+fn a_hostile_record_batch_is_refused_within_bounds() {
+    let _turn = turn();
+    let partition = TopicPartition::new("t", 0);
+    for compression in [TargetCompression::Producer, TargetCompression::Codec { codec: Codec::Lz4, level: 9 }] {
+        let config = ValidationConfig {
+            partition: &partition,
+            origin: AppendOrigin::Client,
+            leader_epoch: LeaderEpoch(0),
+            max_message_bytes: 1_048_588,
+            timestamp_type: TimestampType::CreateTime,
+            timestamp_before_max_ms: i64::MAX,
+            timestamp_after_max_ms: 3_600_000,
+            compression,
+            compacted: false,
+        };
+        for (wrong, batch) in BATCH_BOMBS {
+            let refused = bounded(RESERVED, 16 * MIB, || validate(unhex(batch), &config, 1_700_000_000_000));
+            let error = refused.expect_err(wrong);
+            assert!(!error.to_string().is_empty(), "{wrong}");
+        }
     }
 }
 
