@@ -31,7 +31,8 @@ pub enum ControllerError {
 /// A request to the driver and where its answer goes.
 pub(super) enum Command {
     CreateTopics(CreateTopicsRequest, oneshot::Sender<CreateTopicsResponse>),
-    DeleteTopics(DeleteTopicsRequest, oneshot::Sender<DeleteTopicsResponse>),
+    /// With the request's version.
+    DeleteTopics(DeleteTopicsRequest, i16, oneshot::Sender<DeleteTopicsResponse>),
     CreatePartitions(CreatePartitionsRequest, oneshot::Sender<CreatePartitionsResponse>),
     IncrementalAlterConfigs(IncrementalAlterConfigsRequest, oneshot::Sender<IncrementalAlterConfigsResponse>),
     AlterConfigs(AlterConfigsRequest, oneshot::Sender<AlterConfigsResponse>),
@@ -61,9 +62,14 @@ impl ControllerHandle {
         self.ask(|answer| Command::CreateTopics(request, answer)).await
     }
 
-    /// Deletes topics by name (`topic_names` or `topics`) or by id.
-    pub async fn delete_topics(&self, request: DeleteTopicsRequest) -> Result<DeleteTopicsResponse, ControllerError> {
-        self.ask(|answer| Command::DeleteTopics(request, answer)).await
+    /// Deletes topics by name (`topic_names` or `topics`) or by id. The version decides how it says that deletion is
+    /// disabled.
+    pub async fn delete_topics(
+        &self,
+        request: DeleteTopicsRequest,
+        api_version: i16,
+    ) -> Result<DeleteTopicsResponse, ControllerError> {
+        self.ask(|answer| Command::DeleteTopics(request, api_version, answer)).await
     }
 
     pub async fn create_partitions(

@@ -3,6 +3,19 @@
 //! Each request is decided by a pure function of the image, the request, the time and randomness handed in; it gives
 //! records to append and the response. `driver` is the shell around them. Others hold a [`ControllerHandle`].
 
+pub mod brokers;
+mod config_rules;
+pub mod configs;
+pub mod decision;
+pub mod features;
 mod handle;
+mod partition_change;
+pub mod partitions;
+mod placement;
+pub mod producer_ids;
+pub mod settings;
+pub mod topic_configs;
+pub mod topic_deletion;
+pub mod topics;
 
 pub use handle::{ControllerError, ControllerHandle, Publisher};

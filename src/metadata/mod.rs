@@ -7,4 +7,5 @@
 
 pub mod image;
 pub mod records;
+pub mod topic_name;
 pub mod version;

@@ -73,6 +73,11 @@ impl ClusterImage {
         self.brokers.get(&id)
     }
 
+    /// Whether a broker is registered, not fenced and not shutting down.
+    pub fn is_active(&self, id: BrokerId) -> bool {
+        self.broker(id).is_some_and(|broker| broker.is_active())
+    }
+
     /// Brokers that serve: registered and not fenced.
     pub fn unfenced(&self) -> impl Iterator<Item = &Arc<BrokerRegistration>> {
         self.brokers.values().filter(|broker| !broker.fenced)
@@ -177,6 +182,19 @@ impl BrokerRegistration {
         self.listeners.iter().find(|listener| listener.name == name)
     }
 
+    /// Whether the broker serves and will go on serving: it can lead and be in sync.
+    pub fn is_active(&self) -> bool {
+        !self.fenced && !self.in_controlled_shutdown
+    }
+
+    /// Whether new replicas may be placed here: it does not shut down, and has a directory that is not cordoned.
+    pub fn takes_new_replicas(&self) -> bool {
+        let cordoned = self.cordoned_directories.as_deref().unwrap_or_default();
+        let has_directory =
+            self.directories.is_empty() || self.directories.iter().any(|directory| !cordoned.contains(directory));
+        !self.in_controlled_shutdown && has_directory
+    }
+
     /// Whether the directory can be used; the reserved ids of KIP-858 count as online, as Kafka has it.
     pub fn has_online_directory(&self, directory: DirectoryId) -> bool {
         if directory == DirectoryId::UNASSIGNED || directory == DirectoryId::MIGRATING {
@@ -185,7 +203,8 @@ impl BrokerRegistration {
         if directory == DirectoryId::LOST {
             return false;
         }
-        self.directories.contains(&directory)
+        // A registration from before directories had ids names none; then all count as online.
+        self.directories.is_empty() || self.directories.contains(&directory)
     }
 }
 

@@ -1,0 +1,47 @@
+//! Which features this version knows, at which levels, and the records a new cluster starts with.
+
+use crate::metadata::image::{ConfigResource, FeaturesImage, VersionRange};
+use crate::metadata::records::{ConfigRecord, FeatureLevelRecord, VersionedRecord};
+use crate::metadata::version::MetadataVersion;
+
+/// A feature: levels that are served, and the level in a new cluster.
+pub struct Feature {
+    pub name: &'static str,
+    pub supported: VersionRange,
+    pub default_level: i16,
+}
+
+const fn feature(name: &'static str, min: i16, max: i16, default_level: i16) -> Feature {
+    Feature { name, supported: VersionRange { min, max }, default_level }
+}
+
+/// All features of Kafka 4.3's level, in the order in which a new cluster records them. `kraft.version` is kept by
+/// control records of the quorum, not by a feature record.
+pub const FEATURES: [Feature; 7] = [
+    feature(FeaturesImage::METADATA_VERSION, MetadataVersion::MINIMUM.0, MetadataVersion::LATEST.0, 30),
+    feature(FeaturesImage::ELIGIBLE_LEADER_REPLICAS, 0, 1, 1),
+    feature("group.version", 0, 1, 1),
+    feature("kraft.version", 0, 1, 0),
+    feature("share.version", 0, 1, 1),
+    feature("streams.version", 0, 1, 1),
+    feature("transaction.version", 0, 2, 2),
+];
+
+/// The bootstrap records of a new cluster: the features' levels, and the `min.insync.replicas` that must be set for the
+/// whole cluster while eligible leader replicas are on. `min_insync_replicas` is the static setting.
+pub fn bootstrap_records(min_insync_replicas: i32) -> Vec<VersionedRecord> {
+    let levels = FEATURES.iter().filter(|feature| feature.default_level > 0).map(|feature| {
+        VersionedRecord::lowest(FeatureLevelRecord {
+            name: feature.name.to_owned(),
+            feature_level: feature.default_level,
+        })
+    });
+    let cluster = ConfigResource::cluster();
+    let min_isr = VersionedRecord::lowest(ConfigRecord {
+        resource_type: cluster.kind.0,
+        resource_name: cluster.name,
+        name: "min.insync.replicas".to_owned(),
+        value: Some(min_insync_replicas.to_string()),
+    });
+    levels.chain([min_isr]).collect()
+}
