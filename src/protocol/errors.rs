@@ -336,6 +336,7 @@ impl ErrorCode {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "the attribute that marks a default does not fit the list above")]
 impl Default for ErrorCode {
     fn default() -> ErrorCode {
         ErrorCode::None

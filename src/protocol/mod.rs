@@ -6,6 +6,7 @@
 //! - [`messages`]: all messages but the two hot ones, with the structs of the `kafka-protocol` crate.
 //! - [`schema`]: the walk over a request's body that precedes the crate.
 //! - [`produce`], [`fetch`]: written by hand, for these carry the records and must not copy them.
+//! - [`leader`]: what both of them tell of the leader.
 //! - [`frame`]: an encoded response, which may have pieces of files between its bytes.
 //! - [`wire`]: the primitive types that the hand-written codecs are made of.
 //!
@@ -17,6 +18,7 @@ pub mod errors;
 pub mod fetch;
 pub mod frame;
 pub mod header;
+pub mod leader;
 pub mod messages;
 pub mod produce;
 pub mod schema;

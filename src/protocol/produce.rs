@@ -25,10 +25,13 @@ use kafka_protocol::protocol::StrBytes;
 use super::errors::ErrorCode;
 use super::frame;
 use super::header::RequestHeader;
+use super::leader::write_node_endpoints;
 use super::messages::EncodeError;
 use super::versions::ApiKey;
 use super::wire::{DecodeError, Reader, Writer};
-use crate::types::{BrokerId, LeaderEpoch, Offset, PartitionId, TopicId};
+use crate::types::{Offset, PartitionId, TopicId};
+
+pub use super::leader::{LeaderIdAndEpoch, NodeEndpoint};
 
 /// First version that names topics by their id.
 pub const FIRST_TOPIC_ID_VERSION: i16 = 13;
@@ -152,22 +155,6 @@ pub struct RecordError {
     pub message: Option<StrBytes>,
 }
 
-/// The leader of a partition, told to a client that asked the wrong broker (KIP-951).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaderIdAndEpoch {
-    pub leader_id: BrokerId,
-    pub leader_epoch: LeaderEpoch,
-}
-
-/// Address of a broker (KIP-951).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeEndpoint {
-    pub node_id: BrokerId,
-    pub host: StrBytes,
-    pub port: i32,
-    pub rack: Option<StrBytes>,
-}
-
 impl ProduceResponsePartition {
     /// The answer to a partition that nothing was appended to.
     pub fn error(partition: PartitionId, error_code: ErrorCode) -> ProduceResponsePartition {
@@ -252,25 +239,6 @@ impl ProduceResponsePartition {
             }
             _ => writer.no_tagged_fields(),
         }
-    }
-}
-
-impl LeaderIdAndEpoch {
-    pub(super) fn write(self, writer: &mut Writer) {
-        writer.i32(self.leader_id.0);
-        writer.i32(self.leader_epoch.0);
-        writer.no_tagged_fields();
-    }
-}
-
-pub(super) fn write_node_endpoints(writer: &mut Writer, endpoints: &[NodeEndpoint]) {
-    writer.length(Some(endpoints.len()));
-    for endpoint in endpoints {
-        writer.i32(endpoint.node_id.0);
-        writer.string(&endpoint.host);
-        writer.i32(endpoint.port);
-        writer.nullable_string(endpoint.rack.as_deref());
-        writer.no_tagged_fields();
     }
 }
 

@@ -1,13 +1,20 @@
 //! Round trips against the `kafka-protocol` crate, which has its own idea of the same bytes, and the holes in frames.
 
+use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages as kafka;
 use kafka_protocol::messages::fetch_request as theirs;
-use kafka_protocol::protocol::{Decodable, Encodable};
+use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
+use super::response::INLINE_RECORDS;
 use super::*;
+use crate::protocol::frame::{Chunk, Frame};
+use crate::protocol::messages::EncodeError;
+use crate::protocol::wire::DecodeError;
+use crate::protocol::{ApiKey, ErrorCode, RequestHeader};
+use crate::types::{BrokerId, LeaderEpoch, Offset, PartitionId, ProducerId, TopicId};
 
 fn text() -> impl Strategy<Value = StrBytes> {
     "[a-zé._-]{0,150}".prop_map(StrBytes::from_string)

@@ -8,6 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
+use crate::types::{BrokerId, LeaderEpoch};
 
 fn text() -> impl Strategy<Value = StrBytes> {
     "[a-zé._-]{0,150}".prop_map(StrBytes::from_string)
