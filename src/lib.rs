@@ -9,6 +9,7 @@ pub mod controller;
 pub mod metadata;
 pub mod net;
 pub mod protocol;
+pub mod quorum;
 pub mod record;
 pub mod storage;
 pub mod types;
