@@ -105,6 +105,7 @@ pub struct Decompressor<'a> {
     limit: u64,
 }
 
+#[expect(clippy::large_enum_variant, reason = "one stands on the stack while a batch is read")]
 enum Inner<'a> {
     None { rest: &'a [u8] },
     Gzip(gzip::Decoder<'a>),

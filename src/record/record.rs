@@ -18,6 +18,9 @@ use crate::record::batch::{BatchHeader, RecordBatch, TimestampType};
 use crate::record::compression::{Codec, CompressionError, Decompressor};
 use crate::types::Offset;
 
+/// A broker of Kafka allocates a record before it is decompressed, and its heap is of this size by default.
+const MAX_RECORD_SIZE: i32 = 1 << 30;
+
 /// One record; its parts lie in the bytes it was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -66,6 +69,9 @@ pub enum RecordsError {
     /// The size in front of a record has more than five bytes. Told apart because Kafka stumbles over it.
     #[error("the size of a record is not a number")]
     EndlessSize,
+    /// The size in front of a record, in compressed data, is beyond what Kafka could hold. Told apart for the same reason.
+    #[error("a record of {0} bytes cannot be held in memory")]
+    ImpossibleSize(i32),
     #[error("a number in a record has too many bytes")]
     EndlessNumber,
     #[error("the batch ends within a record")]
@@ -234,6 +240,9 @@ impl<'a> RecordStream<'a> {
             return Ok(None);
         }
         let size = self.varint()?;
+        if size > MAX_RECORD_SIZE {
+            return Err(RecordsError::ImpossibleSize(size).into());
+        }
         let mut missing = usize::try_from(size).map_err(|_| RecordsError::SizeMismatch { expected: size, read: 0 })?;
         buffer.clear();
         while missing > 0 {

@@ -4,6 +4,8 @@
 //! leader or a fetched response carries, and gives batches whose header is an owned copy and whose body is a slice of
 //! the given bytes. Only a change of codec builds a new body.
 //!
+//! A produce request is first looked at by `record::produced`, which knows what each version of it may carry.
+//!
 //! What the log still has to do, under its lock:
 //! - for [`AppendOrigin::Client`] and [`AppendOrigin::Coordinator`]: call [`ValidatedRecords::assign`] with its log end
 //!   offset and its leader epoch (neither is covered by the CRC), then write header and body of each batch in order;
@@ -133,9 +135,6 @@ pub enum ValidateError {
     /// UNSUPPORTED_FOR_MESSAGE_FORMAT
     #[error("{0}")]
     UnsupportedForMessageFormat(String),
-    /// UNSUPPORTED_COMPRESSION_TYPE
-    #[error("{0}")]
-    UnsupportedCompressionType(String),
     /// UNKNOWN_SERVER_ERROR, as Kafka answers what its own decompressors stumble over.
     #[error("{0}")]
     Unreadable(String),
@@ -155,7 +154,6 @@ impl ValidateError {
             ValidateError::Corrupt(_)
             | ValidateError::TooLarge(_)
             | ValidateError::UnsupportedForMessageFormat(_)
-            | ValidateError::UnsupportedCompressionType(_)
             | ValidateError::Unreadable(_)
             | ValidateError::OffsetsOutOfOrder(_) => None,
         }

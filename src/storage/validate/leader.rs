@@ -188,7 +188,9 @@ fn rebuild_batch(
 
 fn stream_error(error: RecordStreamError, config: &ValidationConfig<'_>) -> ValidateError {
     match error {
-        // In compressed data, Kafka treats a size like any other number.
+        RecordStreamError::Records(error @ RecordsError::ImpossibleSize(_)) => {
+            ValidateError::Unreadable(format!("{error} in topic partition {}", config.partition))
+        }
         RecordStreamError::Records(error) => invalid(format!("{error} in topic partition {}", config.partition)),
         RecordStreamError::Compression(error @ CompressionError::TooLarge { .. }) => {
             ValidateError::TooLarge(format!("{error} in topic partition {}", config.partition))
@@ -202,7 +204,7 @@ fn stream_error(error: RecordStreamError, config: &ValidationConfig<'_>) -> Vali
 fn records_error(error: RecordsError, config: &ValidationConfig<'_>) -> ValidateError {
     let message = format!("{error} in topic partition {}", config.partition);
     match error {
-        RecordsError::EndlessSize => ValidateError::Unreadable(message),
+        RecordsError::EndlessSize | RecordsError::ImpossibleSize(_) => ValidateError::Unreadable(message),
         RecordsError::NegativeCount(_)
         | RecordsError::EndlessNumber
         | RecordsError::Incomplete
