@@ -1,0 +1,523 @@
+//! `LogManager`: all logs of a node, in one or several log directories.
+//!
+//! Owns the log directories: their lock files, clean-shutdown markers and root checkpoints, which partition lies where,
+//! and which directory has failed. Its life: [`LogManager::open`] locks the directories; once the metadata says which
+//! partitions belong to this node, [`LogManager::load`] opens their logs; [`LogManager::shutdown`] closes all and leaves
+//! the markers. In between logs are looked up, made and deleted, and whoever has a timer calls the periodic jobs.
+//!
+//! A directory in which the disk fails goes offline: its logs are gone from here, look-ups answer
+//! [`LogLookupError::Offline`], the rest goes on. What that means for the node, and above all when it was the last
+//! directory or the one of the metadata log, is up to whoever gets the [`DirectoryFailure`].
+//!
+//! Everything blocks, so callers are helper threads, but for [`LogManager::get`]. The map of logs is never locked while
+//! a log is called or the disk is used. The metadata log is not kept here: the quorum opens it.
+
+mod directory;
+mod jobs;
+mod load;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use thiserror::Error;
+use tracing::{error, info, warn};
+
+pub use load::{HostedPartition, LoadError, LoadEvent, LoadReport};
+
+use self::directory::LogDir;
+use crate::config::TopicConfig;
+use crate::storage::background::Lane;
+use crate::storage::dir_lock::LockError;
+use crate::storage::directory_name::{DirectoryKind, name_for};
+use crate::storage::disk::Space;
+use crate::storage::log::{Log, LogContext, LogOpenError, LogParams, OnFailure};
+use crate::storage::partition_metadata;
+use crate::storage::producer_state::ProducerStateConfig;
+use crate::storage::recovery::DamagePolicy;
+use crate::types::{DirectoryId, Offset, TopicId, TopicPartition};
+
+/// Settings of all logs of a node.
+pub struct LogManagerConfig {
+    /// `log.dirs`, with the id in each one's `meta.properties`. Made if they do not exist.
+    pub log_dirs: Vec<(PathBuf, DirectoryId)>,
+    /// `num.recovery.threads.per.data.dir`
+    pub recovery_threads_per_data_dir: usize,
+    /// `log.segment.delete.delay.ms`, for directories whose deletion a restart interrupted.
+    pub file_delete_delay_ms: i64,
+    pub producers: ProducerStateConfig,
+    /// Told of each directory that goes offline. Called from any thread, perhaps under a log's lock: it may take a note
+    /// and wake somebody, and must call no log.
+    pub on_failure: Arc<dyn Fn(&DirectoryFailure) + Send + Sync>,
+}
+
+/// A log directory went offline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryFailure {
+    pub dir: PathBuf,
+    pub id: DirectoryId,
+    pub error: String,
+    /// The partitions whose logs were open there.
+    pub partitions: Vec<TopicPartition>,
+    /// How many directories are left.
+    pub online: usize,
+}
+
+/// Why the logs of a node cannot be managed.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Locked(LockError),
+    #[error("log directory {} is given twice", .0.display())]
+    Duplicate(PathBuf),
+    #[error("none of the log directories can be used: {0}")]
+    NoneUsable(String),
+}
+
+/// Why there is no log to be had.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum LogLookupError {
+    /// UNKNOWN_TOPIC_OR_PARTITION or NOT_LEADER_OR_FOLLOWER
+    #[error("this node has no log of the partition")]
+    Unknown,
+    /// KAFKA_STORAGE_ERROR
+    #[error("the log directory of the partition is offline")]
+    Offline,
+}
+
+/// Why a log was not made or given.
+#[derive(Debug, Error)]
+pub enum CreateError {
+    /// KAFKA_STORAGE_ERROR
+    #[error("no log directory can take {topic_partition}: {reason}")]
+    Storage { topic_partition: TopicPartition, reason: String },
+    /// INCONSISTENT_TOPIC_ID
+    #[error("{topic_partition} has topic id {found} here, not {expected}")]
+    InconsistentTopicId { topic_partition: TopicPartition, expected: TopicId, found: TopicId },
+    #[error("the logs are closed")]
+    Closed,
+}
+
+/// What is needed to make the log of a partition.
+pub struct NewLog {
+    pub topic_id: TopicId,
+    pub config: Arc<TopicConfig>,
+    pub damage: DamagePolicy,
+    /// Where the metadata wants it; anywhere if that is none of the online directories.
+    pub directory: Option<DirectoryId>,
+    /// Whether the partition was given to this node just now. If not, and a directory is offline, then its log is
+    /// probably there, and no new one is made.
+    pub is_new: bool,
+}
+
+/// A log directory, for whoever describes it.
+#[derive(Clone, Debug)]
+pub struct LogDirInfo {
+    pub path: PathBuf,
+    pub id: DirectoryId,
+    pub is_online: bool,
+    /// `None` if it is offline or the system does not tell.
+    pub space: Option<Space>,
+}
+
+#[derive(Clone)]
+struct HostedLog {
+    log: Arc<Log>,
+    topic_id: TopicId,
+    dir: Arc<LogDir>,
+}
+
+#[derive(Default)]
+struct Logs {
+    open: HashMap<TopicPartition, HostedLog>,
+    /// Those that were open when their directory failed.
+    offline: HashSet<TopicPartition>,
+}
+
+/// See the module's documentation.
+pub struct LogManager {
+    context: LogContext,
+    config: LogManagerConfig,
+    dirs: Vec<Arc<LogDir>>,
+    logs: RwLock<Logs>,
+    /// Partitions whose log is being made or deleted.
+    busy: Mutex<HashSet<TopicPartition>>,
+    not_busy: Condvar,
+    producers: RwLock<ProducerStateConfig>,
+    stage: RwLock<Stage>,
+}
+
+/// What may be done with the logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// What is on disk is not known yet: nothing may be made, and the checkpoints on disk are worth more than ours.
+    Opened,
+    Loaded,
+    /// The last checkpoints are written.
+    Closing,
+    Closed,
+}
+
+impl LogManager {
+    /// Makes and locks the log directories. One that cannot be used goes offline; none may be in use by another broker.
+    pub fn open(context: LogContext, config: LogManagerConfig) -> Result<Arc<LogManager>, OpenError> {
+        let mut dirs: Vec<Arc<LogDir>> = Vec::new();
+        for (path, id) in &config.log_dirs {
+            if dirs.iter().any(|dir| dir.path == *path) {
+                return Err(OpenError::Duplicate(path.clone()));
+            }
+            dirs.push(Arc::new(LogDir::new(context.disk.clone(), path.clone(), *id)));
+        }
+        let manager = LogManager {
+            context,
+            dirs,
+            logs: RwLock::default(),
+            busy: Mutex::default(),
+            not_busy: Condvar::new(),
+            producers: RwLock::new(config.producers),
+            config,
+            stage: RwLock::new(Stage::Opened),
+        };
+        let mut last_error = String::from("there are none");
+        for dir in &manager.dirs {
+            match dir.prepare() {
+                Ok(()) => {}
+                Err(error @ LockError::InUse { .. }) => return Err(OpenError::Locked(error)),
+                Err(error) => {
+                    last_error = error.to_string();
+                    manager.take_offline(dir, &last_error);
+                }
+            }
+        }
+        match manager.dirs.iter().any(|dir| dir.is_online()) {
+            true => Ok(Arc::new(manager)),
+            false => Err(OpenError::NoneUsable(last_error)),
+        }
+    }
+
+    /// The epoch under which this broker was registered when it was last closed in order, if that is true of all
+    /// directories: no record was lost since then (KIP-966).
+    pub fn previous_broker_epoch(&self) -> Option<i64> {
+        let mut epochs = self.dirs.iter().map(|dir| dir.previous_broker_epoch().filter(|_| dir.is_online()));
+        let first = epochs.next()??;
+        epochs.all(|epoch| epoch == Some(first)).then_some(first)
+    }
+
+    /// The log of a partition. Does not block.
+    pub fn get(&self, topic_partition: &TopicPartition) -> Result<Arc<Log>, LogLookupError> {
+        let logs = self.logs.read();
+        match logs.open.get(topic_partition) {
+            Some(hosted) => Ok(hosted.log.clone()),
+            None if logs.offline.contains(topic_partition) => Err(LogLookupError::Offline),
+            None => Err(LogLookupError::Unknown),
+        }
+    }
+
+    /// The topic whose log this is.
+    pub fn topic_id(&self, topic_partition: &TopicPartition) -> Option<TopicId> {
+        self.logs.read().open.get(topic_partition).map(|hosted| hosted.topic_id)
+    }
+
+    /// The directory in which the log of a partition lies.
+    pub fn directory_of(&self, topic_partition: &TopicPartition) -> Option<DirectoryId> {
+        self.logs.read().open.get(topic_partition).map(|hosted| hosted.dir.id)
+    }
+
+    /// All logs that are open, in no order.
+    pub fn logs(&self) -> Vec<(TopicPartition, Arc<Log>)> {
+        self.logs.read().open.iter().map(|(partition, hosted)| (partition.clone(), hosted.log.clone())).collect()
+    }
+
+    /// The logs in one directory, ordered by partition.
+    pub fn logs_in(&self, directory: DirectoryId) -> BTreeMap<TopicPartition, Arc<Log>> {
+        let logs = self.logs.read();
+        let there = logs.open.iter().filter(|(_, hosted)| hosted.dir.id == directory);
+        there.map(|(partition, hosted)| (partition.clone(), hosted.log.clone())).collect()
+    }
+
+    pub fn has_offline_dirs(&self) -> bool {
+        self.dirs.iter().any(|dir| !dir.is_online())
+    }
+
+    /// All log directories, in the order of the setting.
+    pub fn log_dirs(&self) -> Vec<LogDirInfo> {
+        let describe = |dir: &Arc<LogDir>| {
+            let is_online = dir.is_online();
+            let space = is_online.then(|| self.context.disk.space(&dir.path).ok()).flatten();
+            LogDirInfo { path: dir.path.clone(), id: dir.id, is_online, space }
+        };
+        self.dirs.iter().map(describe).collect()
+    }
+
+    /// The log of a partition; makes it if there is none, in the directory with the fewest. Its topic id is on disk
+    /// before this returns.
+    pub fn get_or_create(
+        self: &Arc<Self>,
+        topic_partition: &TopicPartition,
+        new: NewLog,
+    ) -> Result<Arc<Log>, CreateError> {
+        let _busy = self.exclusively(topic_partition);
+        let stage = self.stage.read();
+        match *stage {
+            Stage::Opened => panic!("logs are made once those on disk are known"),
+            Stage::Loaded => {}
+            Stage::Closing | Stage::Closed => return Err(CreateError::Closed),
+        }
+        if let Some(hosted) = self.logs.read().open.get(topic_partition) {
+            return match hosted.topic_id == new.topic_id {
+                true => Ok(hosted.log.clone()),
+                false => Err(CreateError::InconsistentTopicId {
+                    topic_partition: topic_partition.clone(),
+                    expected: new.topic_id,
+                    found: hosted.topic_id,
+                }),
+            };
+        }
+        let storage = |reason| CreateError::Storage { topic_partition: topic_partition.clone(), reason };
+        if !new.is_new && self.has_offline_dirs() {
+            return Err(storage("a log directory is offline, and its log may be there".to_owned()));
+        }
+        let mut reason = String::from("all are offline");
+        for dir in self.directories_for(new.directory) {
+            match self.create_in(&dir, topic_partition, &new) {
+                Ok(log) => return Ok(log),
+                Err(error) => {
+                    reason = error.to_string();
+                    self.take_offline(&dir, &reason);
+                }
+            }
+        }
+        Err(storage(reason))
+    }
+
+    /// Online directories in the order in which they should be tried.
+    fn directories_for(&self, wanted: Option<DirectoryId>) -> Vec<Arc<LogDir>> {
+        let online = self.dirs.iter().filter(|dir| dir.is_online());
+        if let Some(dir) = online.clone().find(|dir| Some(dir.id) == wanted) {
+            return vec![dir.clone()];
+        }
+        let mut by_count: Vec<_> = online.map(|dir| (dir.log_count.load(Ordering::Relaxed), dir.clone())).collect();
+        by_count.sort_by_key(|(count, _)| *count);
+        by_count.into_iter().map(|(_, dir)| dir).collect()
+    }
+
+    fn create_in(
+        self: &Arc<Self>,
+        dir: &Arc<LogDir>,
+        topic_partition: &TopicPartition,
+        new: &NewLog,
+    ) -> Result<Arc<Log>, LogOpenError> {
+        let path = dir.path.join(name_for(topic_partition, DirectoryKind::Current).to_string());
+        let disk = &*self.context.disk;
+        let made = disk.create_dir_all(&path).and_then(|()| partition_metadata::write(disk, &path, new.topic_id));
+        made.and_then(|()| disk.sync_dir(&dir.path))
+            .map_err(|source| LogOpenError::Io { path: path.clone(), source })?;
+        let params = LogParams {
+            dir: path,
+            topic_partition: topic_partition.clone(),
+            config: new.config.clone(),
+            log_start_offset: Offset(0),
+            recovery_point: Offset(0),
+            clean_shutdown: false,
+            damage: new.damage,
+            producers: *self.producers.read(),
+            progress: None,
+            on_failure: Some(self.failure_handler(dir)),
+        };
+        let (log, report) = Log::open(&self.context, params)?;
+        load::warn_of_repairs(topic_partition, &report);
+        self.host(topic_partition, HostedLog { log: log.clone(), topic_id: new.topic_id, dir: dir.clone() });
+        info!(partition = %topic_partition, dir = %dir.path.display(), "created log");
+        Ok(log)
+    }
+
+    /// Enters a log. Returns one of the same partition that was there already, and stays.
+    fn host(&self, topic_partition: &TopicPartition, hosted: HostedLog) -> Option<HostedLog> {
+        let mut logs = self.logs.write();
+        if let Some(other) = logs.open.get(topic_partition) {
+            return Some(other.clone());
+        }
+        // A directory is marked before its logs are taken out, under this lock: a log that is on its way is not missed.
+        if !hosted.dir.is_online() {
+            logs.offline.insert(topic_partition.clone());
+            return None;
+        }
+        hosted.dir.log_count.fetch_add(1, Ordering::Relaxed);
+        logs.offline.remove(topic_partition);
+        logs.open.insert(topic_partition.clone(), hosted);
+        None
+    }
+
+    /// Deletes the logs of partitions: their directories are renamed, and removed after `file.delete.delay.ms`. Returns
+    /// those that cannot be deleted because they are, or may be, in a directory that is offline.
+    pub fn delete(&self, topic_partitions: &[TopicPartition]) -> Vec<TopicPartition> {
+        let mut failed = Vec::new();
+        let mut changed: Vec<Arc<LogDir>> = Vec::new();
+        for topic_partition in topic_partitions {
+            let _busy = self.exclusively(topic_partition);
+            let removed = self.logs.write().open.remove(topic_partition);
+            let Some(hosted) = removed else {
+                if self.has_offline_dirs() {
+                    failed.push(topic_partition.clone());
+                }
+                continue;
+            };
+            hosted.dir.log_count.fetch_sub(1, Ordering::Relaxed);
+            match hosted.log.delete() {
+                Ok(()) => info!(partition = %topic_partition, dir = %hosted.dir.path.display(), "log is to be deleted"),
+                Err(error) => {
+                    failed.push(topic_partition.clone());
+                    self.take_offline(&hosted.dir, &error.to_string());
+                }
+            }
+            if !changed.iter().any(|dir| Arc::ptr_eq(dir, &hosted.dir)) {
+                changed.push(hosted.dir);
+            }
+        }
+        // A topic of the same name must not inherit these offsets.
+        for dir in changed.iter().filter(|dir| dir.is_online()) {
+            self.checkpoint_recovery_points_in(dir);
+            self.checkpoint_log_start_offsets_in(dir);
+        }
+        failed
+    }
+
+    /// Keeps others from making or deleting the same log until the guard is dropped.
+    fn exclusively<'a>(&'a self, topic_partition: &'a TopicPartition) -> impl Drop + 'a {
+        let mut busy = self.busy.lock();
+        while busy.contains(topic_partition) {
+            self.not_busy.wait(&mut busy);
+        }
+        busy.insert(topic_partition.clone());
+        Busy { manager: self, topic_partition }
+    }
+
+    /// What a log in `dir` calls when the disk fails under it.
+    fn failure_handler(self: &Arc<Self>, dir: &Arc<LogDir>) -> OnFailure {
+        let (manager, dir) = (Arc::downgrade(self), dir.clone());
+        Arc::new(move |error| {
+            if let Some(manager) = manager.upgrade() {
+                manager.take_offline(&dir, &error.to_string());
+            }
+        })
+    }
+
+    /// The disk failed in a directory. Only the first call for a directory does anything.
+    fn take_offline(&self, dir: &Arc<LogDir>, error: &str) {
+        if !dir.set_offline() {
+            return;
+        }
+        let taken: Vec<(TopicPartition, HostedLog)> = {
+            let mut logs = self.logs.write();
+            let taken: Vec<_> = logs.open.extract_if(|_, hosted| Arc::ptr_eq(&hosted.dir, dir)).collect();
+            logs.offline.extend(taken.iter().map(|(partition, _)| partition.clone()));
+            taken
+        };
+        let partitions: Vec<TopicPartition> = taken.iter().map(|(partition, _)| partition.clone()).collect();
+        let online = self.dirs.iter().filter(|dir| dir.is_online()).count();
+        error!(dir = %dir.path.display(), %error, partitions = partitions.len(), online, "log directory is offline");
+        // Closing files may wait for the disk, and the lock of a log may be held here.
+        let freed = dir.clone();
+        self.context.background.run(Lane::Housekeeping, move || {
+            drop(taken);
+            freed.unlock();
+        });
+        (self.config.on_failure)(&DirectoryFailure {
+            dir: dir.path.clone(),
+            id: dir.id,
+            error: error.to_owned(),
+            partitions,
+            online,
+        });
+    }
+
+    /// Takes over changed settings of producers.
+    pub fn update_producers(&self, config: ProducerStateConfig) {
+        *self.producers.write() = config;
+        for (_, log) in self.logs() {
+            log.with_producers(|producers| producers.set_config(config));
+        }
+    }
+
+    /// Flushes and closes all logs, writes the root checkpoints and then the clean-shutdown markers, and gives the
+    /// directories free. Before [`LogManager::load`] was done nothing is written. `broker_epoch`: -1 if this broker was never registered. Nothing can be made or deleted afterwards.
+    pub fn shutdown(&self, broker_epoch: i64, high_watermarks: &BTreeMap<TopicPartition, Offset>) {
+        let stage = std::mem::replace(&mut *self.stage.write(), Stage::Closing);
+        self.close_all();
+        if stage == Stage::Loaded {
+            self.checkpoint_high_watermarks(high_watermarks);
+            for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
+                self.checkpoint_recovery_points_in(dir);
+                self.checkpoint_log_start_offsets_in(dir);
+                // One of the checkpoints may have failed.
+                if dir.is_online()
+                    && let Err(error) = dir.mark_clean(broker_epoch)
+                {
+                    warn!(dir = %dir.path.display(), %error, "cannot write clean shutdown marker");
+                }
+            }
+        }
+        // From here on a checkpoint would be empty.
+        *self.stage.write() = Stage::Closed;
+        self.logs.write().open.clear();
+        self.dirs.iter().for_each(|dir| dir.unlock());
+        info!("closed all logs");
+    }
+
+    fn close_all(&self) {
+        let queues: Vec<(Arc<LogDir>, Vec<(TopicPartition, Arc<Log>)>)> = self
+            .dirs
+            .iter()
+            .filter(|dir| dir.is_online())
+            .map(|dir| (dir.clone(), self.logs_in(dir.id).into_iter().collect()))
+            .collect();
+        for_each_in_parallel(queues, self.config.recovery_threads_per_data_dir, |dir, (partition, log)| {
+            if let Err(error) = log.close() {
+                warn!(%partition, %error, "log could not be closed");
+                dir.set_unclean();
+            }
+        });
+    }
+}
+
+struct Busy<'a> {
+    manager: &'a LogManager,
+    topic_partition: &'a TopicPartition,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.manager.busy.lock().remove(self.topic_partition);
+        self.manager.not_busy.notify_all();
+    }
+}
+
+/// Does `act` for everything in each directory's queue, with up to `threads` threads per directory.
+fn for_each_in_parallel<T: Send>(
+    queues: Vec<(Arc<LogDir>, Vec<T>)>,
+    threads: usize,
+    act: impl Fn(&Arc<LogDir>, T) + Sync,
+) {
+    let queues: Vec<_> =
+        queues.into_iter().map(|(dir, items)| (dir, items.len(), Mutex::new(items.into_iter()))).collect();
+    std::thread::scope(|scope| {
+        for (dir, len, items) in &queues {
+            for _ in 0..threads.max(1).min(*len) {
+                scope.spawn(|| {
+                    loop {
+                        let item = items.lock().next();
+                        match item {
+                            Some(item) => act(dir, item),
+                            None => return,
+                        }
+                    }
+                });
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;

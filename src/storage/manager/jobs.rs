@@ -1,0 +1,133 @@
+//! What is to be done again and again, as functions for whoever has a timer and a thread that may block.
+//!
+//! | job | every |
+//! |---|---|
+//! | [`LogManager::delete_old_segments`] | `log.retention.check.interval.ms` |
+//! | [`LogManager::flush_dirty_logs`] | `log.flush.scheduler.interval.ms` |
+//! | [`LogManager::checkpoint_recovery_points`] | `log.flush.offset.checkpoint.interval.ms` |
+//! | [`LogManager::checkpoint_log_start_offsets`] | `log.flush.start.offset.checkpoint.interval.ms` |
+//! | [`LogManager::checkpoint_high_watermarks`] | `replica.high.watermark.checkpoint.interval.ms` |
+//! | [`LogManager::remove_expired_producers`] | `producer.id.expiration.check.interval.ms` |
+//!
+//! A disk that fails meanwhile takes its directory offline; the job goes on with the others.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use tracing::{debug, warn};
+
+use super::directory::LogDir;
+use super::{LogManager, Stage};
+use crate::types::{Offset, TopicPartition};
+
+impl LogManager {
+    /// Removes segments that retention has no use for, and returns how many. Partitions without a high watermark are
+    /// passed over.
+    pub fn delete_old_segments(
+        &self,
+        now_ms: i64,
+        high_watermark: impl Fn(&TopicPartition) -> Option<Offset>,
+    ) -> usize {
+        let mut removed = 0;
+        for (partition, log) in self.logs() {
+            let Some(high_watermark) = high_watermark(&partition) else { continue };
+            match log.delete_old_segments(now_ms, high_watermark) {
+                Ok(count) => removed += count,
+                // A disk that fails was told of by the log; a log may be deleted meanwhile.
+                Err(error) => debug!(%partition, %error, "cannot delete old segments"),
+            }
+        }
+        removed
+    }
+
+    /// Flushes the logs whose `flush.ms` or `flush.messages` ask for it.
+    pub fn flush_dirty_logs(&self, now_ms: i64) {
+        for (partition, log) in self.logs() {
+            if log.is_flush_due(now_ms)
+                && let Err(error) = log.flush(log.log_end_offset())
+            {
+                debug!(%partition, %error, "cannot flush");
+            }
+        }
+    }
+
+    /// Forgets the producers that have been silent for `producer.id.expiration.ms`.
+    pub fn remove_expired_producers(&self, now_ms: i64) {
+        for (_, log) in self.logs() {
+            log.with_producers(|producers| producers.remove_expired(now_ms));
+        }
+    }
+
+    /// Notes up to where each log is on disk.
+    pub fn checkpoint_recovery_points(&self) {
+        for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
+            self.checkpoint_recovery_points_in(dir);
+        }
+    }
+
+    /// Notes where logs start, if that is not the start of their first segment.
+    pub fn checkpoint_log_start_offsets(&self) {
+        for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
+            self.checkpoint_log_start_offsets_in(dir);
+        }
+    }
+
+    /// Notes how far the partitions are replicated. Those whose log is not here are left out.
+    pub fn checkpoint_high_watermarks(&self, high_watermarks: &BTreeMap<TopicPartition, Offset>) {
+        for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
+            self.checkpointed(dir, "high watermarks", || {
+                dir.high_watermarks.write(|| {
+                    let here = self.logs_in(dir.id).into_keys();
+                    here.filter_map(|partition| high_watermarks.get_key_value(&partition))
+                        .map(|(partition, offset)| (partition.clone(), *offset))
+                        .collect()
+                })
+            });
+        }
+    }
+
+    /// The high watermarks noted last, of all directories.
+    pub fn read_high_watermarks(&self) -> BTreeMap<TopicPartition, Offset> {
+        let mut all = BTreeMap::new();
+        for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
+            match dir.high_watermarks.read() {
+                Ok(offsets) => all.extend(offsets),
+                Err(error) => self.take_offline(dir, &format!("cannot read high watermarks: {error}")),
+            }
+        }
+        all
+    }
+
+    pub(super) fn checkpoint_recovery_points_in(&self, dir: &Arc<LogDir>) {
+        self.checkpointed(dir, "recovery points", || {
+            dir.recovery_points.write(|| {
+                self.logs_in(dir.id).into_iter().map(|(partition, log)| (partition, log.recovery_point())).collect()
+            })
+        });
+    }
+
+    pub(super) fn checkpoint_log_start_offsets_in(&self, dir: &Arc<LogDir>) {
+        self.checkpointed(dir, "log start offsets", || {
+            dir.log_start_offsets.write(|| {
+                let starts = self.logs_in(dir.id).into_iter().filter_map(|(partition, log)| {
+                    let first_segment = log.segments().first()?.base_offset;
+                    let start = log.log_start_offset();
+                    (start > first_segment).then_some((partition, start))
+                });
+                starts.collect()
+            })
+        });
+    }
+
+    fn checkpointed(&self, dir: &Arc<LogDir>, what: &str, write: impl FnOnce() -> io::Result<()>) {
+        let stage = self.stage.read();
+        if !matches!(*stage, Stage::Loaded | Stage::Closing) {
+            return;
+        }
+        if let Err(error) = write() {
+            warn!(dir = %dir.path.display(), %error, what, "cannot write checkpoint");
+            self.take_offline(dir, &format!("cannot write {what}: {error}"));
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Opening the logs that are on disk.
+//!
+//! Each directory is listed once; its logs are opened side by side, several threads to a directory. What lies there
+//! besides the logs of this node's partitions:
+//!
+//! | directory | what becomes of it |
+//! |---|---|
+//! | a partition without, or with an unreadable, topic id | renamed to `-stray` |
+//! | a partition that the metadata does not give to this node | renamed to `-stray` |
+//! | `-stray` | left, with a warning |
+//! | `-delete` | removed after `log.segment.delete.delay.ms` |
+//! | `-future` | left, with a warning: moving logs between directories is not supported |
+//! | the metadata log, `remote-log-index-cache` | left |
+//! | anything else | left, with a warning |
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use thiserror::Error;
+use tracing::{error, info, warn};
+
+use super::directory::LogDir;
+use super::{HostedLog, LogManager, Stage, for_each_in_parallel};
+use crate::config::TopicConfig;
+use crate::storage::directory_name::{DirectoryKind, DirectoryName, METADATA_TOPIC, REMOTE_INDEX_CACHE, name_for};
+use crate::storage::log::{Log, LogOpenError, LogParams};
+use crate::storage::partition_metadata::{self, PartitionMetadataError};
+use crate::storage::recovery::{DamagePolicy, RecoveryReport, RecoveryStep};
+use crate::types::{Offset, TopicId, TopicPartition};
+
+/// What the metadata says of a partition that is given to this node.
+#[derive(Clone)]
+pub struct HostedPartition {
+    pub config: Arc<TopicConfig>,
+    pub damage: DamagePolicy,
+}
+
+/// How far loading has come.
+#[derive(Clone, Copy, Debug)]
+pub enum LoadEvent<'a> {
+    /// A directory was listed.
+    Began { dir: &'a Path, logs: usize, clean_shutdown: bool },
+    /// A log is being recovered, and that takes long.
+    Recovering { partition: &'a TopicPartition, step: &'a RecoveryStep },
+    /// A log is open.
+    Loaded { partition: &'a TopicPartition, report: &'a RecoveryReport, loaded: usize, total: usize },
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    pub loaded: usize,
+    /// Directories that became stray now.
+    pub strays: Vec<PathBuf>,
+    /// Directories that belong to nobody known.
+    pub foreign: Vec<PathBuf>,
+    /// Log directories that were not closed in order.
+    pub unclean: Vec<PathBuf>,
+    pub took: Duration,
+}
+
+/// Why the logs cannot be loaded.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum LoadError {
+    /// A copy between directories was interrupted, or somebody copied files. Only a person knows which one is right.
+    #[error(
+        "{partition} lies in both {} and {}: remove one of them, the one whose disk failed last if there was such a failure",
+        first.display(), second.display()
+    )]
+    Duplicate { partition: TopicPartition, first: PathBuf, second: PathBuf },
+}
+
+/// What is shared by the threads that load.
+struct Loading<'a> {
+    assigned: &'a (dyn Fn(&TopicPartition, TopicId) -> Option<HostedPartition> + Sync),
+    events: Arc<dyn Fn(LoadEvent<'_>) + Send + Sync>,
+    report: Mutex<LoadReport>,
+    duplicate: Mutex<Option<LoadError>>,
+    total: usize,
+    loaded: AtomicUsize,
+}
+
+/// A log to be opened.
+struct Job {
+    path: PathBuf,
+    partition: TopicPartition,
+    recovery_point: Offset,
+    log_start_offset: Offset,
+    clean_shutdown: bool,
+}
+
+impl LogManager {
+    /// Opens all logs of this node. `assigned` says what the metadata knows of a partition, `None` if it is not given to
+    /// this node; `events` is called from several threads. To be called once.
+    pub fn load(
+        self: &Arc<Self>,
+        assigned: &(dyn Fn(&TopicPartition, TopicId) -> Option<HostedPartition> + Sync),
+        events: Arc<dyn Fn(LoadEvent<'_>) + Send + Sync>,
+    ) -> Result<LoadReport, LoadError> {
+        assert_eq!(*self.stage.read(), Stage::Opened, "logs are loaded once");
+        let began = self.context.clock.monotonic();
+        let mut report = LoadReport::default();
+        let mut queues = Vec::new();
+        for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
+            match self.list(dir, &mut report) {
+                Ok(jobs) => {
+                    let clean_shutdown = jobs.first().is_none_or(|job| job.clean_shutdown);
+                    events(LoadEvent::Began { dir: &dir.path, logs: jobs.len(), clean_shutdown });
+                    queues.push((dir.clone(), jobs));
+                }
+                Err(error) => self.take_offline(dir, &error.to_string()),
+            }
+        }
+        let loading = Loading {
+            assigned,
+            events,
+            report: Mutex::new(report),
+            duplicate: Mutex::new(None),
+            total: queues.iter().map(|(_, jobs)| jobs.len()).sum(),
+            loaded: AtomicUsize::new(0),
+        };
+        let dirs: Vec<Arc<LogDir>> = queues.iter().map(|(dir, _)| dir.clone()).collect();
+        for_each_in_parallel(queues, self.config.recovery_threads_per_data_dir, |dir, job| {
+            if dir.is_online() && loading.duplicate.lock().is_none() {
+                self.load_one(dir, job, &loading);
+            }
+        });
+        if let Some(error) = loading.duplicate.into_inner() {
+            return Err(error);
+        }
+        dirs.iter().filter(|dir| dir.is_online()).for_each(|dir| dir.set_recovered());
+        *self.stage.write() = Stage::Loaded;
+        let mut report = loading.report.into_inner();
+        report.loaded = loading.loaded.into_inner();
+        report.took = self.context.clock.monotonic().saturating_sub(began);
+        Ok(report)
+    }
+
+    /// Sorts what is in a directory; returns the logs to be opened.
+    fn list(self: &Arc<Self>, dir: &Arc<LogDir>, report: &mut LoadReport) -> std::io::Result<Vec<Job>> {
+        // If this process dies while it loads, the next one must recover.
+        let clean_shutdown = dir.take_marker()?;
+        let recovery_points = dir.recovery_points.read()?;
+        let log_start_offsets = dir.log_start_offsets.read()?;
+        let mut jobs = Vec::new();
+        for entry in self.context.disk.list(&dir.path)?.into_iter().filter(|entry| entry.is_dir) {
+            let path = dir.path.join(&entry.name);
+            let Some(name) = entry.name.to_str().and_then(DirectoryName::parse) else {
+                if entry.name != REMOTE_INDEX_CACHE {
+                    warn!(path = %path.display(), "directory is none of a partition and left alone");
+                    report.foreign.push(path);
+                }
+                continue;
+            };
+            let partition = name.topic_partition;
+            match name.kind {
+                DirectoryKind::Current if &*partition.topic == METADATA_TOPIC => {}
+                DirectoryKind::Current => jobs.push(Job {
+                    recovery_point: recovery_points.get(&partition).copied().unwrap_or_default(),
+                    log_start_offset: log_start_offsets.get(&partition).copied().unwrap_or_default(),
+                    path,
+                    partition,
+                    clean_shutdown,
+                }),
+                DirectoryKind::Deleted => self.remove_later(path),
+                DirectoryKind::Stray => warn!(path = %path.display(), "stray log is left for a person to look at"),
+                DirectoryKind::Future => warn!(path = %path.display(), "half moved log is left alone"),
+            }
+        }
+        jobs.sort_by(|a, b| a.partition.cmp(&b.partition));
+        if !clean_shutdown && !jobs.is_empty() {
+            report.unclean.push(dir.path.clone());
+        }
+        Ok(jobs)
+    }
+
+    fn load_one(self: &Arc<Self>, dir: &Arc<LogDir>, job: Job, loading: &Loading<'_>) {
+        let Job { path, partition, .. } = &job;
+        let topic_id = match partition_metadata::read(&*self.context.disk, path) {
+            Ok(Some(topic_id)) => topic_id,
+            Ok(None) => return self.set_aside(dir, &job, "it has no topic id", loading),
+            Err(PartitionMetadataError::Io(error)) => {
+                return self.take_offline(dir, &format!("{}: {error}", path.display()));
+            }
+            Err(error) => return self.set_aside(dir, &job, &error.to_string(), loading),
+        };
+        let Some(hosted) = (loading.assigned)(partition, topic_id) else {
+            let reason = format!("topic id {topic_id} is not given to this node");
+            return self.set_aside(dir, &job, &reason, loading);
+        };
+        let (events, recovering) = (loading.events.clone(), partition.clone());
+        let params = LogParams {
+            dir: path.clone(),
+            topic_partition: partition.clone(),
+            config: hosted.config,
+            log_start_offset: job.log_start_offset,
+            recovery_point: job.recovery_point,
+            clean_shutdown: job.clean_shutdown,
+            damage: hosted.damage,
+            producers: *self.producers.read(),
+            progress: Some(Arc::new(move |step| events(LoadEvent::Recovering { partition: &recovering, step }))),
+            on_failure: Some(self.failure_handler(dir)),
+        };
+        let (log, report) = match Log::open(&self.context, params) {
+            Ok(opened) => opened,
+            Err(error @ LogOpenError::Io { .. }) => return self.take_offline(dir, &error.to_string()),
+        };
+        warn_of_repairs(partition, &report);
+        if let Some(other) = self.host(partition, HostedLog { log, topic_id, dir: dir.clone() }) {
+            let (first, second) = (other.log.dir(), path.clone());
+            *loading.duplicate.lock() = Some(LoadError::Duplicate { partition: partition.clone(), first, second });
+            return;
+        }
+        let loaded = loading.loaded.fetch_add(1, Ordering::Relaxed) + 1;
+        (loading.events)(LoadEvent::Loaded { partition, report: &report, loaded, total: loading.total });
+    }
+
+    /// Renames a log that is not this node's, so that nobody takes it for one, and nobody's records are lost.
+    fn set_aside(&self, dir: &Arc<LogDir>, job: &Job, reason: &str, loading: &Loading<'_>) {
+        let stray = dir.path.join(name_for(&job.partition, DirectoryKind::Stray).to_string());
+        match self.context.disk.rename(&job.path, &stray) {
+            Ok(()) => {
+                error!(partition = %job.partition, path = %stray.display(), %reason, "log is stray and set aside");
+                loading.report.lock().strays.push(stray);
+            }
+            Err(error) => self.take_offline(dir, &format!("{}: {error}", job.path.display())),
+        }
+    }
+
+    fn remove_later(&self, path: PathBuf) {
+        info!(path = %path.display(), "deletion of a log goes on");
+        let disk = self.context.disk.clone();
+        let delay = Duration::from_millis(self.config.file_delete_delay_ms.max(0) as u64);
+        self.context.background.run_after(delay, move || {
+            if let Err(error) = disk.remove_dir_all(&path) {
+                error!(path = %path.display(), %error, "cannot remove deleted log");
+            }
+        });
+    }
+}
+
+/// A repair may mean that records are gone: somebody should know.
+pub(super) fn warn_of_repairs(partition: &TopicPartition, report: &RecoveryReport) {
+    for repair in &report.repairs {
+        warn!(%partition, file = %repair.file, found = %repair.found, done = repair.done, "log was repaired");
+    }
+}
