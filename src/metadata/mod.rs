@@ -5,6 +5,9 @@
 //! driver appends and applies; everybody else reads the published [`image::MetadataImage`] through a
 //! [`image::MetadataHandle`].
 
+pub mod batch;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub mod image;
 pub mod records;
 pub mod topic_name;

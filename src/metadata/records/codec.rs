@@ -16,8 +16,13 @@
 
 use std::ops::RangeInclusive;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
+use serde_json::Value;
 use uuid::Uuid;
+
+use crate::types::{BrokerId, DirectoryId, LeaderEpoch, PartitionId, TopicId};
 
 /// Why bytes are not the record they should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +56,71 @@ pub enum EncodeError {
     Null { field: &'static str, version: i16 },
     #[error("{record} has no version {version}")]
     UnknownVersion { record: &'static str, version: i16 },
+}
+
+/// What Kafka's tools print of a value.
+pub trait ToJson {
+    fn to_json(&self, version: i16) -> Value;
+}
+
+macro_rules! json_number {
+    ($($type:ty)*) => {
+        $(impl ToJson for $type {
+            fn to_json(&self, _version: i16) -> Value {
+                Value::from(*self)
+            }
+        })*
+    };
+}
+
+json_number!(bool i8 i16 u16 i32 u32 i64 f64);
+
+macro_rules! json_text {
+    ($($type:ty)*) => {
+        $(impl ToJson for $type {
+            fn to_json(&self, _version: i16) -> Value {
+                Value::from(self.to_string())
+            }
+        })*
+    };
+}
+
+json_text!(String TopicId DirectoryId);
+
+macro_rules! json_inner {
+    ($($type:ty)*) => {
+        $(impl ToJson for $type {
+            fn to_json(&self, _version: i16) -> Value {
+                Value::from(self.0)
+            }
+        })*
+    };
+}
+
+json_inner!(BrokerId PartitionId LeaderEpoch);
+
+impl ToJson for Uuid {
+    fn to_json(&self, _version: i16) -> Value {
+        Value::from(URL_SAFE_NO_PAD.encode(self.as_bytes()))
+    }
+}
+
+impl ToJson for Bytes {
+    fn to_json(&self, _version: i16) -> Value {
+        Value::from(STANDARD.encode(self))
+    }
+}
+
+impl<T: ToJson> ToJson for Vec<T> {
+    fn to_json(&self, version: i16) -> Value {
+        self.iter().map(|value| value.to_json(version)).collect()
+    }
+}
+
+impl<T: ToJson> ToJson for Option<T> {
+    fn to_json(&self, version: i16) -> Value {
+        self.as_ref().map_or(Value::Null, |value| value.to_json(version))
+    }
 }
 
 /// A record of a schema: where its bytes come from and go to.
@@ -393,5 +463,73 @@ impl Tags {
         self.fields.unsigned_varint(field.out.len() as u32);
         self.fields.out.extend_from_slice(&field.out);
         Ok(())
+    }
+}
+
+/// Values at random, for tests of generated codecs.
+#[cfg(test)]
+pub mod sample {
+    use rand::RngExt as _;
+    use rand::rngs::StdRng;
+
+    use super::*;
+
+    pub trait Sample: Sized {
+        /// A value that a version can say.
+        fn sample(random: &mut StdRng, version: i16) -> Self;
+    }
+
+    macro_rules! sample_random {
+        ($($type:ty)*) => {
+            $(impl Sample for $type {
+                fn sample(random: &mut StdRng, _version: i16) -> $type {
+                    random.random()
+                }
+            })*
+        };
+    }
+
+    sample_random!(bool i8 i16 u16 i32 u32 i64 f64);
+
+    macro_rules! sample_inner {
+        ($($type:ident)*) => {
+            $(impl Sample for $type {
+                fn sample(random: &mut StdRng, version: i16) -> $type {
+                    $type(Sample::sample(random, version))
+                }
+            })*
+        };
+    }
+
+    sample_inner!(BrokerId PartitionId LeaderEpoch TopicId DirectoryId);
+
+    impl Sample for Uuid {
+        fn sample(random: &mut StdRng, _version: i16) -> Uuid {
+            Uuid::from_u128(random.random())
+        }
+    }
+
+    impl Sample for String {
+        fn sample(random: &mut StdRng, _version: i16) -> String {
+            (0..random.random_range(0..200)).map(|_| random.random_range('a'..'\u{3ff}')).collect()
+        }
+    }
+
+    impl Sample for Bytes {
+        fn sample(random: &mut StdRng, _version: i16) -> Bytes {
+            (0..random.random_range(0..200)).map(|_| random.random::<u8>()).collect()
+        }
+    }
+
+    impl<T: Sample> Sample for Vec<T> {
+        fn sample(random: &mut StdRng, version: i16) -> Vec<T> {
+            (0..random.random_range(0..4)).map(|_| T::sample(random, version)).collect()
+        }
+    }
+
+    impl<T: Sample> Sample for Option<T> {
+        fn sample(random: &mut StdRng, version: i16) -> Option<T> {
+            random.random::<bool>().then(|| T::sample(random, version))
+        }
     }
 }

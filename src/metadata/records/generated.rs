@@ -5,9 +5,10 @@
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::metadata::records::codec::{DecodeError, EncodeError, Reader, Record, Writer};
+use crate::metadata::records::codec::{DecodeError, EncodeError, Reader, Record, ToJson, Writer};
 use crate::types::{BrokerId, DirectoryId, LeaderEpoch, PartitionId, TopicId};
 
 /// RegisterBrokerRecord, type 0, versions 0-4.
@@ -136,6 +137,32 @@ impl Record for RegisterBrokerRecord {
     }
 }
 
+impl ToJson for RegisterBrokerRecord {
+    fn to_json(&self, version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("brokerId".to_owned(), self.broker_id.to_json(version));
+        if version >= 2 {
+            object.insert("isMigratingZkBroker".to_owned(), self.is_migrating_zk_broker.to_json(version));
+        }
+        object.insert("incarnationId".to_owned(), self.incarnation_id.to_json(version));
+        object.insert("brokerEpoch".to_owned(), self.broker_epoch.to_json(version));
+        object.insert("endPoints".to_owned(), self.end_points.to_json(version));
+        object.insert("features".to_owned(), self.features.to_json(version));
+        object.insert("rack".to_owned(), self.rack.to_json(version));
+        object.insert("fenced".to_owned(), self.fenced.to_json(version));
+        if version >= 1 {
+            object.insert("inControlledShutdown".to_owned(), self.in_controlled_shutdown.to_json(version));
+        }
+        if version >= 3 && !self.log_dirs.is_empty() {
+            object.insert("logDirs".to_owned(), self.log_dirs.to_json(version));
+        }
+        if version >= 4 && self.cordoned_log_dirs.is_some() {
+            object.insert("cordonedLogDirs".to_owned(), self.cordoned_log_dirs.to_json(version));
+        }
+        Value::Object(object)
+    }
+}
+
 /// Part of [`RegisterBrokerRecord`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrokerEndpoint {
@@ -167,6 +194,17 @@ impl BrokerEndpoint {
     }
 }
 
+impl ToJson for BrokerEndpoint {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("name".to_owned(), self.name.to_json(0));
+        object.insert("host".to_owned(), self.host.to_json(0));
+        object.insert("port".to_owned(), self.port.to_json(0));
+        object.insert("securityProtocol".to_owned(), self.security_protocol.to_json(0));
+        Value::Object(object)
+    }
+}
+
 /// Part of [`RegisterBrokerRecord`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrokerFeature {
@@ -192,6 +230,16 @@ impl BrokerFeature {
         writer.i16(self.max_supported_version);
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for BrokerFeature {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("name".to_owned(), self.name.to_json(0));
+        object.insert("minSupportedVersion".to_owned(), self.min_supported_version.to_json(0));
+        object.insert("maxSupportedVersion".to_owned(), self.max_supported_version.to_json(0));
+        Value::Object(object)
     }
 }
 
@@ -222,6 +270,15 @@ impl Record for UnregisterBrokerRecord {
     }
 }
 
+impl ToJson for UnregisterBrokerRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("brokerId".to_owned(), self.broker_id.to_json(0));
+        object.insert("brokerEpoch".to_owned(), self.broker_epoch.to_json(0));
+        Value::Object(object)
+    }
+}
+
 /// TopicRecord, type 2, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopicRecord {
@@ -246,6 +303,15 @@ impl Record for TopicRecord {
         writer.uuid(self.topic_id.0);
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for TopicRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("name".to_owned(), self.name.to_json(0));
+        object.insert("topicId".to_owned(), self.topic_id.to_json(0));
+        Value::Object(object)
     }
 }
 
@@ -401,6 +467,34 @@ impl Record for PartitionRecord {
     }
 }
 
+impl ToJson for PartitionRecord {
+    fn to_json(&self, version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("partitionId".to_owned(), self.partition_id.to_json(version));
+        object.insert("topicId".to_owned(), self.topic_id.to_json(version));
+        object.insert("replicas".to_owned(), self.replicas.to_json(version));
+        object.insert("isr".to_owned(), self.isr.to_json(version));
+        object.insert("removingReplicas".to_owned(), self.removing_replicas.to_json(version));
+        object.insert("addingReplicas".to_owned(), self.adding_replicas.to_json(version));
+        object.insert("leader".to_owned(), self.leader.to_json(version));
+        if self.leader_recovery_state != 0 {
+            object.insert("leaderRecoveryState".to_owned(), self.leader_recovery_state.to_json(version));
+        }
+        object.insert("leaderEpoch".to_owned(), self.leader_epoch.to_json(version));
+        object.insert("partitionEpoch".to_owned(), self.partition_epoch.to_json(version));
+        if version >= 1 {
+            object.insert("directories".to_owned(), self.directories.to_json(version));
+        }
+        if version >= 2 && self.eligible_leader_replicas.is_some() {
+            object.insert("eligibleLeaderReplicas".to_owned(), self.eligible_leader_replicas.to_json(version));
+        }
+        if version >= 2 && self.last_known_elr.is_some() {
+            object.insert("lastKnownElr".to_owned(), self.last_known_elr.to_json(version));
+        }
+        Value::Object(object)
+    }
+}
+
 /// ConfigRecord, type 4, versions 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigRecord {
@@ -447,6 +541,17 @@ impl Record for ConfigRecord {
         }
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for ConfigRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("resourceType".to_owned(), self.resource_type.to_json(0));
+        object.insert("resourceName".to_owned(), self.resource_name.to_json(0));
+        object.insert("name".to_owned(), self.name.to_json(0));
+        object.insert("value".to_owned(), self.value.to_json(0));
+        Value::Object(object)
     }
 }
 
@@ -629,6 +734,42 @@ impl Record for PartitionChangeRecord {
     }
 }
 
+impl ToJson for PartitionChangeRecord {
+    fn to_json(&self, version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("partitionId".to_owned(), self.partition_id.to_json(version));
+        object.insert("topicId".to_owned(), self.topic_id.to_json(version));
+        if self.isr.is_some() {
+            object.insert("isr".to_owned(), self.isr.to_json(version));
+        }
+        if self.leader != BrokerId(-2) {
+            object.insert("leader".to_owned(), self.leader.to_json(version));
+        }
+        if self.replicas.is_some() {
+            object.insert("replicas".to_owned(), self.replicas.to_json(version));
+        }
+        if self.removing_replicas.is_some() {
+            object.insert("removingReplicas".to_owned(), self.removing_replicas.to_json(version));
+        }
+        if self.adding_replicas.is_some() {
+            object.insert("addingReplicas".to_owned(), self.adding_replicas.to_json(version));
+        }
+        if self.leader_recovery_state != -1 {
+            object.insert("leaderRecoveryState".to_owned(), self.leader_recovery_state.to_json(version));
+        }
+        if version >= 1 && self.directories.is_some() {
+            object.insert("directories".to_owned(), self.directories.to_json(version));
+        }
+        if version >= 2 && self.eligible_leader_replicas.is_some() {
+            object.insert("eligibleLeaderReplicas".to_owned(), self.eligible_leader_replicas.to_json(version));
+        }
+        if version >= 2 && self.last_known_elr.is_some() {
+            object.insert("lastKnownElr".to_owned(), self.last_known_elr.to_json(version));
+        }
+        Value::Object(object)
+    }
+}
+
 /// FenceBrokerRecord, type 7, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FenceBrokerRecord {
@@ -653,6 +794,15 @@ impl Record for FenceBrokerRecord {
         writer.i64(self.epoch);
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for FenceBrokerRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("id".to_owned(), self.id.to_json(0));
+        object.insert("epoch".to_owned(), self.epoch.to_json(0));
+        Value::Object(object)
     }
 }
 
@@ -683,6 +833,15 @@ impl Record for UnfenceBrokerRecord {
     }
 }
 
+impl ToJson for UnfenceBrokerRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("id".to_owned(), self.id.to_json(0));
+        object.insert("epoch".to_owned(), self.epoch.to_json(0));
+        Value::Object(object)
+    }
+}
+
 /// RemoveTopicRecord, type 9, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoveTopicRecord {
@@ -705,6 +864,14 @@ impl Record for RemoveTopicRecord {
         writer.uuid(self.topic_id.0);
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for RemoveTopicRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("topicId".to_owned(), self.topic_id.to_json(0));
+        Value::Object(object)
     }
 }
 
@@ -756,6 +923,20 @@ impl Record for DelegationTokenRecord {
     }
 }
 
+impl ToJson for DelegationTokenRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("owner".to_owned(), self.owner.to_json(0));
+        object.insert("requester".to_owned(), self.requester.to_json(0));
+        object.insert("renewers".to_owned(), self.renewers.to_json(0));
+        object.insert("issueTimestamp".to_owned(), self.issue_timestamp.to_json(0));
+        object.insert("maxTimestamp".to_owned(), self.max_timestamp.to_json(0));
+        object.insert("expirationTimestamp".to_owned(), self.expiration_timestamp.to_json(0));
+        object.insert("tokenId".to_owned(), self.token_id.to_json(0));
+        Value::Object(object)
+    }
+}
+
 /// UserScramCredentialRecord, type 11, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserScramCredentialRecord {
@@ -798,6 +979,19 @@ impl Record for UserScramCredentialRecord {
     }
 }
 
+impl ToJson for UserScramCredentialRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("name".to_owned(), self.name.to_json(0));
+        object.insert("mechanism".to_owned(), self.mechanism.to_json(0));
+        object.insert("salt".to_owned(), self.salt.to_json(0));
+        object.insert("storedKey".to_owned(), self.stored_key.to_json(0));
+        object.insert("serverKey".to_owned(), self.server_key.to_json(0));
+        object.insert("iterations".to_owned(), self.iterations.to_json(0));
+        Value::Object(object)
+    }
+}
+
 /// FeatureLevelRecord, type 12, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureLevelRecord {
@@ -822,6 +1016,15 @@ impl Record for FeatureLevelRecord {
         writer.i16(self.feature_level);
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for FeatureLevelRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("name".to_owned(), self.name.to_json(0));
+        object.insert("featureLevel".to_owned(), self.feature_level.to_json(0));
+        Value::Object(object)
     }
 }
 
@@ -861,6 +1064,17 @@ impl Record for ClientQuotaRecord {
     }
 }
 
+impl ToJson for ClientQuotaRecord {
+    fn to_json(&self, version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("entity".to_owned(), self.entity.to_json(version));
+        object.insert("key".to_owned(), self.key.to_json(version));
+        object.insert("value".to_owned(), self.value.to_json(version));
+        object.insert("remove".to_owned(), self.remove.to_json(version));
+        Value::Object(object)
+    }
+}
+
 /// Part of [`ClientQuotaRecord`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntityData {
@@ -893,6 +1107,15 @@ impl EntityData {
         }
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for EntityData {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("entityType".to_owned(), self.entity_type.to_json(0));
+        object.insert("entityName".to_owned(), self.entity_name.to_json(0));
+        Value::Object(object)
     }
 }
 
@@ -932,6 +1155,16 @@ impl Record for ProducerIdsRecord {
         writer.i64(self.next_producer_id);
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for ProducerIdsRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("brokerId".to_owned(), self.broker_id.to_json(0));
+        object.insert("brokerEpoch".to_owned(), self.broker_epoch.to_json(0));
+        object.insert("nextProducerId".to_owned(), self.next_producer_id.to_json(0));
+        Value::Object(object)
     }
 }
 
@@ -1028,6 +1261,27 @@ impl Record for BrokerRegistrationChangeRecord {
     }
 }
 
+impl ToJson for BrokerRegistrationChangeRecord {
+    fn to_json(&self, version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("brokerId".to_owned(), self.broker_id.to_json(version));
+        object.insert("brokerEpoch".to_owned(), self.broker_epoch.to_json(version));
+        if self.fenced != 0 {
+            object.insert("fenced".to_owned(), self.fenced.to_json(version));
+        }
+        if version >= 1 && self.in_controlled_shutdown != 0 {
+            object.insert("inControlledShutdown".to_owned(), self.in_controlled_shutdown.to_json(version));
+        }
+        if version >= 2 && !self.log_dirs.is_empty() {
+            object.insert("logDirs".to_owned(), self.log_dirs.to_json(version));
+        }
+        if version >= 3 && self.cordoned_log_dirs.is_some() {
+            object.insert("cordonedLogDirs".to_owned(), self.cordoned_log_dirs.to_json(version));
+        }
+        Value::Object(object)
+    }
+}
+
 /// AccessControlEntryRecord, type 18, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessControlEntryRecord {
@@ -1076,6 +1330,21 @@ impl Record for AccessControlEntryRecord {
     }
 }
 
+impl ToJson for AccessControlEntryRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("id".to_owned(), self.id.to_json(0));
+        object.insert("resourceType".to_owned(), self.resource_type.to_json(0));
+        object.insert("resourceName".to_owned(), self.resource_name.to_json(0));
+        object.insert("patternType".to_owned(), self.pattern_type.to_json(0));
+        object.insert("principal".to_owned(), self.principal.to_json(0));
+        object.insert("host".to_owned(), self.host.to_json(0));
+        object.insert("operation".to_owned(), self.operation.to_json(0));
+        object.insert("permissionType".to_owned(), self.permission_type.to_json(0));
+        Value::Object(object)
+    }
+}
+
 /// RemoveAccessControlEntryRecord, type 19, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoveAccessControlEntryRecord {
@@ -1101,6 +1370,14 @@ impl Record for RemoveAccessControlEntryRecord {
     }
 }
 
+impl ToJson for RemoveAccessControlEntryRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("id".to_owned(), self.id.to_json(0));
+        Value::Object(object)
+    }
+}
+
 /// NoOpRecord, type 20, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoOpRecord;
@@ -1120,6 +1397,13 @@ impl Record for NoOpRecord {
     fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for NoOpRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let object = Map::new();
+        Value::Object(object)
     }
 }
 
@@ -1148,6 +1432,14 @@ impl Record for ZkMigrationStateRecord {
     }
 }
 
+impl ToJson for ZkMigrationStateRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("zkMigrationState".to_owned(), self.zk_migration_state.to_json(0));
+        Value::Object(object)
+    }
+}
+
 /// RemoveUserScramCredentialRecord, type 22, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoveUserScramCredentialRecord {
@@ -1172,6 +1464,15 @@ impl Record for RemoveUserScramCredentialRecord {
         writer.i8(self.mechanism);
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for RemoveUserScramCredentialRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("name".to_owned(), self.name.to_json(0));
+        object.insert("mechanism".to_owned(), self.mechanism.to_json(0));
+        Value::Object(object)
     }
 }
 
@@ -1220,6 +1521,16 @@ impl Record for BeginTransactionRecord {
     }
 }
 
+impl ToJson for BeginTransactionRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        if self.name.is_some() {
+            object.insert("name".to_owned(), self.name.to_json(0));
+        }
+        Value::Object(object)
+    }
+}
+
 /// EndTransactionRecord, type 24, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndTransactionRecord;
@@ -1239,6 +1550,13 @@ impl Record for EndTransactionRecord {
     fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for EndTransactionRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let object = Map::new();
+        Value::Object(object)
     }
 }
 
@@ -1287,6 +1605,16 @@ impl Record for AbortTransactionRecord {
     }
 }
 
+impl ToJson for AbortTransactionRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        if self.reason.is_some() {
+            object.insert("reason".to_owned(), self.reason.to_json(0));
+        }
+        Value::Object(object)
+    }
+}
+
 /// RemoveDelegationTokenRecord, type 26, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoveDelegationTokenRecord {
@@ -1309,6 +1637,14 @@ impl Record for RemoveDelegationTokenRecord {
         writer.string(&self.token_id);
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for RemoveDelegationTokenRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("tokenId".to_owned(), self.token_id.to_json(0));
+        Value::Object(object)
     }
 }
 
@@ -1351,6 +1687,18 @@ impl Record for RegisterControllerRecord {
     }
 }
 
+impl ToJson for RegisterControllerRecord {
+    fn to_json(&self, version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("controllerId".to_owned(), self.controller_id.to_json(version));
+        object.insert("incarnationId".to_owned(), self.incarnation_id.to_json(version));
+        object.insert("zkMigrationReady".to_owned(), self.zk_migration_ready.to_json(version));
+        object.insert("endPoints".to_owned(), self.end_points.to_json(version));
+        object.insert("features".to_owned(), self.features.to_json(version));
+        Value::Object(object)
+    }
+}
+
 /// Part of [`RegisterControllerRecord`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerEndpoint {
@@ -1382,6 +1730,17 @@ impl ControllerEndpoint {
     }
 }
 
+impl ToJson for ControllerEndpoint {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("name".to_owned(), self.name.to_json(0));
+        object.insert("host".to_owned(), self.host.to_json(0));
+        object.insert("port".to_owned(), self.port.to_json(0));
+        object.insert("securityProtocol".to_owned(), self.security_protocol.to_json(0));
+        Value::Object(object)
+    }
+}
+
 /// Part of [`RegisterControllerRecord`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerFeature {
@@ -1410,6 +1769,16 @@ impl ControllerFeature {
     }
 }
 
+impl ToJson for ControllerFeature {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("name".to_owned(), self.name.to_json(0));
+        object.insert("minSupportedVersion".to_owned(), self.min_supported_version.to_json(0));
+        object.insert("maxSupportedVersion".to_owned(), self.max_supported_version.to_json(0));
+        Value::Object(object)
+    }
+}
+
 /// ClearElrRecord, type 28, versions 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClearElrRecord {
@@ -1432,6 +1801,14 @@ impl Record for ClearElrRecord {
         writer.string(&self.topic_name);
         writer.no_tagged_fields();
         Ok(())
+    }
+}
+
+impl ToJson for ClearElrRecord {
+    fn to_json(&self, _version: i16) -> Value {
+        let mut object = Map::new();
+        object.insert("topicName".to_owned(), self.topic_name.to_json(0));
+        Value::Object(object)
     }
 }
 
@@ -1623,6 +2000,38 @@ impl MetadataRecord {
             }
             ClearElrRecord::TYPE => ClearElrRecord::decode(body, version).map(MetadataRecord::ClearElr),
             _ => Err(DecodeError::UnknownType(record_type)),
+        }
+    }
+
+    /// What Kafka's tools print of the record at a version.
+    pub fn to_json(&self, version: i16) -> Value {
+        match self {
+            MetadataRecord::RegisterBroker(record) => record.to_json(version),
+            MetadataRecord::UnregisterBroker(record) => record.to_json(version),
+            MetadataRecord::Topic(record) => record.to_json(version),
+            MetadataRecord::Partition(record) => record.to_json(version),
+            MetadataRecord::Config(record) => record.to_json(version),
+            MetadataRecord::PartitionChange(record) => record.to_json(version),
+            MetadataRecord::FenceBroker(record) => record.to_json(version),
+            MetadataRecord::UnfenceBroker(record) => record.to_json(version),
+            MetadataRecord::RemoveTopic(record) => record.to_json(version),
+            MetadataRecord::DelegationToken(record) => record.to_json(version),
+            MetadataRecord::UserScramCredential(record) => record.to_json(version),
+            MetadataRecord::FeatureLevel(record) => record.to_json(version),
+            MetadataRecord::ClientQuota(record) => record.to_json(version),
+            MetadataRecord::ProducerIds(record) => record.to_json(version),
+            MetadataRecord::BrokerRegistrationChange(record) => record.to_json(version),
+            MetadataRecord::AccessControlEntry(record) => record.to_json(version),
+            MetadataRecord::RemoveAccessControlEntry(record) => record.to_json(version),
+            MetadataRecord::NoOp(record) => record.to_json(version),
+            MetadataRecord::ZkMigrationState(record) => record.to_json(version),
+            MetadataRecord::RemoveUserScramCredential(record) => record.to_json(version),
+            MetadataRecord::BeginTransaction(record) => record.to_json(version),
+            MetadataRecord::EndTransaction(record) => record.to_json(version),
+            MetadataRecord::AbortTransaction(record) => record.to_json(version),
+            MetadataRecord::RemoveDelegationToken(record) => record.to_json(version),
+            MetadataRecord::RegisterController(record) => record.to_json(version),
+            MetadataRecord::ClearElr(record) => record.to_json(version),
         }
     }
 

@@ -5,6 +5,8 @@
 
 pub mod codec;
 mod generated;
+#[cfg(test)]
+mod samples;
 
 pub use codec::{DecodeError, EncodeError, Record};
 use codec::{Reader, Writer};
