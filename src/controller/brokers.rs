@@ -238,10 +238,8 @@ pub fn heartbeat(
         if registration.directories.iter().any(|directory| offline.contains(directory)) {
             directories_offline(image, settings, broker_id, &offline, &mut records);
             let online = registration.directories.iter().copied().filter(|directory| !offline.contains(directory));
-            records.push(change(
-                BrokerRegistrationChangeRecord { log_dirs: online.collect(), ..Default::default() },
-                2,
-            ));
+            records
+                .push(change(BrokerRegistrationChangeRecord { log_dirs: online.collect(), ..Default::default() }, 2));
         }
     }
     Ok(Decision { records, response })

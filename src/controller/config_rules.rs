@@ -125,10 +125,9 @@ fn parse(keys: &ConfigDef, configs: &BTreeMap<String, String>) -> Result<(), Api
 /// Whether the resource exists of which something is to be set.
 pub(super) fn check_existence(image: &MetadataImage, kind: ConfigResourceType, name: &str) -> Result<(), ApiError> {
     match kind {
-        ConfigResourceType::TOPIC if image.topic(name).is_none() => Err(ApiError::new(
-            ErrorCode::UnknownTopicOrPartition,
-            format!("The topic '{name}' does not exist."),
-        )),
+        ConfigResourceType::TOPIC if image.topic(name).is_none() => {
+            Err(ApiError::new(ErrorCode::UnknownTopicOrPartition, format!("The topic '{name}' does not exist.")))
+        }
         ConfigResourceType::BROKER if !name.is_empty() => {
             let known = name.parse().is_ok_and(|id| {
                 let id = crate::types::BrokerId(id);

@@ -411,7 +411,9 @@ fn check_change(
         && name == CORDONED_LOG_DIRS
         && !MetadataVersion(image.features.metadata_version).has_cordoned_log_dirs()
     {
-        return invalid(format!("The {name} configuration value cannot be set because it requires metadata.version >= 4.3-IV0"));
+        return invalid(format!(
+            "The {name} configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
+        ));
     }
     // Java counts UTF-16 units.
     if value.is_some_and(|value| value.encode_utf16().count() > MAX_VALUE_SIZE) {

@@ -210,12 +210,8 @@ mod tests {
         let up = partition(&[1], &[1], &[], Some(1));
         let crashed = PartitionChange { unclean_shutdown: Some(BrokerId(1)), ..change(&up, &[], 1) };
         let gone = decide(crashed, &[]).unwrap();
-        let expected = PartitionChangeRecord {
-            isr: Some(vec![]),
-            leader: NO_LEADER,
-            last_known_elr: Some(ids(&[1])),
-            ..record()
-        };
+        let expected =
+            PartitionChangeRecord { isr: Some(vec![]), leader: NO_LEADER, last_known_elr: Some(ids(&[1])), ..record() };
         assert_eq!(gone, expected);
 
         let down = PartitionRegistration { last_known_elr: ids(&[1]), ..partition(&[1], &[], &[], None) };
@@ -255,12 +251,8 @@ mod tests {
         assert_eq!(gone, PartitionChangeRecord { leader: NO_LEADER, ..record() });
         let unclean = PartitionChange { unclean_election: true, ..off(change(&up, &[], 1)) };
         let elected = decide(unclean, &[2]).unwrap();
-        let expected = PartitionChangeRecord {
-            isr: Some(ids(&[2])),
-            leader: BrokerId(2),
-            leader_recovery_state: 1,
-            ..record()
-        };
+        let expected =
+            PartitionChangeRecord { isr: Some(ids(&[2])), leader: BrokerId(2), leader_recovery_state: 1, ..record() };
         assert_eq!(elected, expected);
     }
 }

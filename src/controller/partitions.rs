@@ -60,8 +60,7 @@ fn add_partitions(
     room: usize,
     random: &mut dyn Rng,
 ) -> Result<Vec<VersionedRecord>, ApiError> {
-    let topic =
-        image.topic(&request.name).ok_or_else(|| ApiError::bare(ErrorCode::UnknownTopicOrPartition))?;
+    let topic = image.topic(&request.name).ok_or_else(|| ApiError::bare(ErrorCode::UnknownTopicOrPartition))?;
     let existing = topic.partitions.len();
     let wanted = usize::try_from(request.count).unwrap_or(0);
     let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidPartitions, message));
@@ -85,10 +84,7 @@ fn add_partitions(
         ));
     }
     if additional > room {
-        return Err(ApiError::new(
-            ErrorCode::PolicyViolation,
-            "Excessively large number of partitions per request.",
-        ));
+        return Err(ApiError::new(ErrorCode::PolicyViolation, "Excessively large number of partitions per request."));
     }
     let replicas = topic.partitions.values().next().map_or(0, |partition| partition.replicas.len());
     let placements = match &request.assignments {

@@ -17,9 +17,8 @@ pub fn allocate_producer_ids(
     image: &MetadataImage,
     request: &AllocateProducerIdsRequest,
 ) -> Decision<AllocateProducerIdsResponse> {
-    let refuse = |code: ErrorCode| {
-        Decision::answer(AllocateProducerIdsResponse::default().with_error_code(code as i16))
-    };
+    let refuse =
+        |code: ErrorCode| Decision::answer(AllocateProducerIdsResponse::default().with_error_code(code as i16));
     let broker_id = BrokerId(request.broker_id.0);
     if check_broker_epoch(image, broker_id, request.broker_epoch).is_err() {
         return refuse(ErrorCode::StaleBrokerEpoch);

@@ -64,8 +64,7 @@ pub fn delete_topics(
         results.push(failure(None, *id, &error));
     }
 
-    let duplicate_ids: BTreeSet<TopicId> =
-        ids.iter().filter(|(_, times)| **times > 1).map(|(id, _)| *id).collect();
+    let duplicate_ids: BTreeSet<TopicId> = ids.iter().filter(|(_, times)| **times > 1).map(|(id, _)| *id).collect();
     let mut to_delete: BTreeMap<TopicId, &str> = BTreeMap::new();
     for id in ids.iter().filter(|(_, times)| **times == 1).map(|(id, _)| id) {
         match image.topic_by_id(*id) {
@@ -94,8 +93,7 @@ pub fn delete_topics(
         return refuse_all(request, &ApiError::too_many_records());
     }
 
-    let records =
-        to_delete.keys().map(|id| VersionedRecord::lowest(RemoveTopicRecord { topic_id: *id })).collect();
+    let records = to_delete.keys().map(|id| VersionedRecord::lowest(RemoveTopicRecord { topic_id: *id })).collect();
     results.extend(to_delete.iter().map(|(id, name)| result(Some(name), *id)));
     Decision { records, response: DeleteTopicsResponse::default().with_responses(results) }
 }

@@ -69,7 +69,8 @@ pub fn dump(name: &str) -> BTreeMap<String, Vec<DumpedRecord>> {
     let mut current = None;
     for line in text.lines() {
         if let Some(path) = line.strip_prefix("Dumping ") {
-            let wanted = path.starts_with("__cluster_metadata-0/") && (path.ends_with(".log") || path.ends_with(".checkpoint"));
+            let wanted =
+                path.starts_with("__cluster_metadata-0/") && (path.ends_with(".log") || path.ends_with(".checkpoint"));
             current = wanted.then(|| path.to_owned());
             continue;
         }

@@ -10,5 +10,7 @@ pub mod batch;
 pub(crate) mod fixtures;
 pub mod image;
 pub mod records;
+pub mod replay;
+pub mod snapshot;
 pub mod topic_name;
 pub mod version;

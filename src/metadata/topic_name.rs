@@ -30,10 +30,9 @@ impl fmt::Display for InvalidTopicName<'_> {
             InvalidTopicName::TooLong(name) => {
                 write!(f, "the length of '{name}' is longer than the max allowed length {MAX_LENGTH}")
             }
-            InvalidTopicName::Characters(name) => write!(
-                f,
-                "'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-            ),
+            InvalidTopicName::Characters(name) => {
+                write!(f, "'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'")
+            }
         }
     }
 }

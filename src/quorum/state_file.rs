@@ -127,8 +127,7 @@ mod tests {
         let fixed = r#"{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":1}],"data_version":0}"#;
         let dynamic = r#"{"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}"#;
         let state = ElectionState::decode(fixed.as_bytes()).unwrap();
-        let expected =
-            ElectionState { epoch: 2, leader: Some(BrokerId(1)), voted: None, voters: vec![BrokerId(1)] };
+        let expected = ElectionState { epoch: 2, leader: Some(BrokerId(1)), voted: None, voters: vec![BrokerId(1)] };
         assert_eq!(state, expected);
         assert_eq!(state.encode(0), fixed);
         let state = ElectionState::decode(dynamic.as_bytes()).unwrap();

@@ -119,7 +119,8 @@ fn a_field_that_a_version_lacks_is_an_error_and_no_loss() {
 #[test]
 fn tagged_fields_of_a_newer_kafka_are_skipped() {
     // A TopicRecord with a tagged field 7 of two bytes.
-    let topic = VersionedRecord::lowest(TopicRecord { name: "a".to_owned(), topic_id: crate::types::TopicId::METADATA });
+    let topic =
+        VersionedRecord::lowest(TopicRecord { name: "a".to_owned(), topic_id: crate::types::TopicId::METADATA });
     let mut bytes = topic.encode();
     assert_eq!(bytes.pop(), Some(0));
     bytes.extend([1, 7, 2, 0xaa, 0xbb]);
