@@ -7,6 +7,8 @@ use proptest::prelude::*;
 
 use super::snapshot::CorruptSnapshot;
 use super::*;
+use crate::record::batch::{RecordBatch, batches};
+use crate::record::control::ControlRecord;
 use crate::storage::disk::RealDisk;
 use crate::storage::golden;
 
@@ -534,6 +536,67 @@ fn damaged_snapshots_are_told_apart() {
     let mut huge = bytes.clone();
     huge[6..10].copy_from_slice(&i32::MAX.to_be_bytes());
     assert!(matches!(snapshot::decode(&huge), Err(CorruptSnapshot::WrongSize { .. })));
+}
+
+/// Reads whole partitions that Kafka wrote and compares with the snapshots and transaction indexes beside them.
+#[test]
+fn replaying_logs_of_kafka_gives_its_snapshots_and_indexes() {
+    for (directory, segments) in [
+        ("transactions/txn-0", &[0, 82, 167][..]),
+        ("transactions/txn-1", &[0]),
+        ("transactions/__consumer_offsets-2", &[0]),
+    ] {
+        let mut partition = Partition::new();
+        let mut snapshots = 0;
+        for base_offset in segments {
+            let file = |extension: &str| golden::file(&format!("{directory}/{base_offset:020}.{extension}"));
+            let mut index = Vec::new();
+            for batch in batches(&file("log")).map(Result::unwrap) {
+                let snapshot = golden::root().join(directory).join(format!("{:020}.snapshot", batch.base_offset().0));
+                if snapshot.exists() {
+                    snapshots += 1;
+                    let state = snapshot::encode(partition.manager.active_producers().into_iter());
+                    assert_eq!(state, std::fs::read(&snapshot).unwrap(), "{}", snapshot.display());
+                }
+                let Some(batch) = producer_batch(&batch) else {
+                    partition.manager.update_map_end_offset(batch.last_offset().plus(1));
+                    continue;
+                };
+                index.extend(partition.manager.replay(&batch));
+            }
+            let index: Vec<u8> = index.iter().flat_map(AbortedTxn::encode).collect();
+            assert_eq!(index, file("txnindex"), "{directory} {base_offset}");
+        }
+        // The one of the clean shutdown.
+        let end = partition.manager.map_end_offset();
+        let state = snapshot::encode(partition.manager.active_producers().into_iter());
+        assert_eq!(state, golden::file(&format!("{directory}/{:020}.snapshot", end.0)), "{directory}");
+        assert_eq!(snapshots, segments.len() - 1, "{directory}");
+    }
+}
+
+fn producer_batch(batch: &RecordBatch<'_>) -> Option<ProducerBatch> {
+    if !batch.has_producer_id() {
+        return None;
+    }
+    let marker = || {
+        let record = batch.uncompressed_records()?.next()?.unwrap();
+        let Ok(ControlRecord::EndTxn(marker)) = ControlRecord::parse(record.key?, record.value?) else { panic!() };
+        let (aborted, coordinator_epoch) = (!marker.committed, marker.coordinator_epoch);
+        Some(EndTransactionMarker { aborted, coordinator_epoch, timestamp: record.timestamp })
+    };
+    Some(ProducerBatch {
+        producer_id: batch.producer_id(),
+        producer_epoch: batch.producer_epoch(),
+        base_sequence: batch.base_sequence(),
+        base_offset: batch.base_offset(),
+        last_offset_delta: batch.last_offset_delta(),
+        max_timestamp: batch.max_timestamp(),
+        kind: match batch.is_control() {
+            true => BatchKind::EndTransaction(marker()),
+            false => BatchKind::Data { transactional: batch.is_transactional() },
+        },
+    })
 }
 
 fn any_entry() -> impl Strategy<Value = ProducerStateEntry> {
