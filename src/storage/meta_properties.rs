@@ -7,7 +7,7 @@
 //! [`MetaPropertiesEnsemble`] holds the files of all directories of a node and finds out whether they belong together.
 //! What follows from a directory without the file, formatting it or refusing to start, is up to the caller.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,9 @@ use crate::types::{BrokerId, DirectoryId};
 
 /// The file's name in a log directory.
 pub const FILE_NAME: &str = "meta.properties";
+
+/// The directory of the metadata log.
+const METADATA_DIRECTORY: &str = "__cluster_metadata-0";
 
 const MAX_SIZE: usize = 1 << 20;
 
@@ -138,6 +141,12 @@ impl MetaProperties {
     }
 }
 
+/// A cluster id for a new cluster.
+pub fn random_cluster_id() -> String {
+    // The same text form as that of all ids.
+    DirectoryId::random().to_string()
+}
+
 /// Escapes a value as `java.util.Properties.store` does.
 fn escape(value: &str) -> String {
     let mut escaped = String::with_capacity(value.len());
@@ -194,8 +203,8 @@ pub enum EnsembleError {
     ReservedDirectoryId { dir: PathBuf, id: DirectoryId },
     #[error("cannot read {FILE_NAME} of the metadata log directory {}: {reason}", dir.display())]
     MetadataLogDir { dir: PathBuf, reason: String },
-    #[error("cannot read {FILE_NAME} of any log directory: {reason}")]
-    NoneReadable { reason: String },
+    #[error("{} is outside of the metadata log directory {}: was metadata.log.dir changed?", found.display(), metadata_log_dir.display())]
+    MetadataElsewhere { found: PathBuf, metadata_log_dir: PathBuf },
 }
 
 /// The files of all log directories of a node.
@@ -207,20 +216,27 @@ pub struct MetaPropertiesEnsemble {
     pub unformatted: Vec<PathBuf>,
     /// Those that cannot be read.
     pub failed: BTreeMap<PathBuf, MetaPropertiesError>,
+    metadata_log_dir: PathBuf,
+    /// A metadata log where it should not be.
+    metadata_elsewhere: Option<PathBuf>,
 }
 
 impl MetaPropertiesEnsemble {
-    pub fn load<'a>(disk: &dyn Disk, log_dirs: impl IntoIterator<Item = &'a Path>) -> MetaPropertiesEnsemble {
-        let mut ensemble = MetaPropertiesEnsemble::default();
-        for dir in log_dirs {
+    /// `metadata_log_dir` may be one of the others or not.
+    pub fn load(disk: &dyn Disk, log_dirs: &[PathBuf], metadata_log_dir: &Path) -> MetaPropertiesEnsemble {
+        let metadata_log_dir = metadata_log_dir.to_path_buf();
+        let mut ensemble = MetaPropertiesEnsemble { metadata_log_dir: metadata_log_dir.clone(), ..Default::default() };
+        for dir in log_dirs.iter().chain(Some(&metadata_log_dir)).collect::<BTreeSet<_>>() {
             match MetaProperties::read(disk, dir) {
-                Ok(Some(found)) => drop(ensemble.formatted.insert(dir.to_path_buf(), found)),
-                Ok(None) => ensemble.unformatted.push(dir.to_path_buf()),
-                Err(error) => drop(ensemble.failed.insert(dir.to_path_buf(), error)),
+                Ok(Some(found)) => drop(ensemble.formatted.insert(dir.clone(), found)),
+                Ok(None) => ensemble.unformatted.push(dir.clone()),
+                Err(error) => drop(ensemble.failed.insert(dir.clone(), error)),
+            }
+            let metadata_log = dir.join(METADATA_DIRECTORY);
+            if *dir != metadata_log_dir && disk.exists(&metadata_log).unwrap_or(false) {
+                ensemble.metadata_elsewhere = Some(metadata_log);
             }
         }
-        ensemble.unformatted.sort();
-        ensemble.unformatted.dedup();
         ensemble
     }
 
@@ -228,21 +244,15 @@ impl MetaPropertiesEnsemble {
     /// cluster id, if any file has one. A directory that cannot be read is not an error by itself: it is offline.
     pub fn verify(
         &self,
-        metadata_log_dir: &Path,
         expected_cluster_id: Option<&str>,
         expected_node_id: BrokerId,
     ) -> Result<Option<String>, EnsembleError> {
-        if let Some(error) = self.failed.get(metadata_log_dir) {
-            return Err(EnsembleError::MetadataLogDir {
-                dir: metadata_log_dir.to_path_buf(),
-                reason: error.to_string(),
-            });
+        let metadata_log_dir = self.metadata_log_dir.clone();
+        if let Some(error) = self.failed.get(&metadata_log_dir) {
+            return Err(EnsembleError::MetadataLogDir { dir: metadata_log_dir, reason: error.to_string() });
         }
-        if let Some(error) = self.failed.values().next()
-            && self.formatted.is_empty()
-            && self.unformatted.is_empty()
-        {
-            return Err(EnsembleError::NoneReadable { reason: error.to_string() });
+        if let Some(found) = self.metadata_elsewhere.clone() {
+            return Err(EnsembleError::MetadataElsewhere { found, metadata_log_dir });
         }
         let mut cluster_id = expected_cluster_id.map(str::to_owned);
         let mut seen: BTreeMap<DirectoryId, &PathBuf> = BTreeMap::new();

@@ -67,23 +67,22 @@ fn values_are_escaped_as_java_does() {
 fn a_new_node_formats_its_directories() {
     let root = tempfile::tempdir().unwrap();
     let dirs = [root.path().join("a"), root.path().join("b/c")];
-    let paths = || dirs.iter().map(PathBuf::as_path);
     let disk = RealDisk::new();
-    let mut ensemble = MetaPropertiesEnsemble::load(&*disk, paths());
+    let mut ensemble = MetaPropertiesEnsemble::load(&*disk, &dirs, &dirs[0]);
     assert_eq!(ensemble.unformatted, dirs);
-    assert_eq!(ensemble.verify(&dirs[0], None, BrokerId(3)), Ok(None));
+    assert_eq!(ensemble.verify(None, BrokerId(3)), Ok(None));
     ensemble.format(&*disk, "cluster", BrokerId(3), NOW_MS);
     assert!(ensemble.unformatted.is_empty() && ensemble.failed.is_empty());
 
-    let again = MetaPropertiesEnsemble::load(&*disk, paths());
+    let again = MetaPropertiesEnsemble::load(&*disk, &dirs, &dirs[0]);
     assert_eq!(again.formatted, ensemble.formatted);
     assert_eq!(again.directory_ids().len(), 2);
-    assert_eq!(again.verify(&dirs[0], None, BrokerId(3)), Ok(Some("cluster".into())));
+    assert_eq!(again.verify(None, BrokerId(3)), Ok(Some("cluster".into())));
     assert!(matches!(
-        again.verify(&dirs[0], Some("other"), BrokerId(3)),
+        again.verify(Some("other"), BrokerId(3)),
         Err(EnsembleError::ClusterId { found, .. }) if found == "cluster"
     ));
-    assert!(matches!(again.verify(&dirs[0], None, BrokerId(4)), Err(EnsembleError::NodeId { found: BrokerId(3), .. })));
+    assert!(matches!(again.verify(None, BrokerId(4)), Err(EnsembleError::NodeId { found: BrokerId(3), .. })));
 }
 
 #[test]
@@ -92,13 +91,13 @@ fn old_files_are_completed_and_the_rest_is_kept() {
     let disk = RealDisk::new();
     let dir = root.path();
     std::fs::write(dir.join(FILE_NAME), "version=0\nbroker.id=3\ncluster.id=cluster\n").unwrap();
-    let mut ensemble = MetaPropertiesEnsemble::load(&*disk, [dir]);
+    let mut ensemble = MetaPropertiesEnsemble::load(&*disk, &[], dir);
     ensemble.format(&*disk, "cluster", BrokerId(3), NOW_MS);
     let completed = MetaProperties::read(&*disk, dir).unwrap().unwrap();
     assert_eq!((completed.version, completed.node_id), (MetaPropertiesVersion::V1, Some(BrokerId(3))));
     let id = completed.directory_id.unwrap();
     // Nothing left to do: the id stays.
-    let mut again = MetaPropertiesEnsemble::load(&*disk, [dir]);
+    let mut again = MetaPropertiesEnsemble::load(&*disk, &[], dir);
     again.format(&*disk, "cluster", BrokerId(3), NOW_MS + 1000);
     assert_eq!(MetaProperties::read(&*disk, dir).unwrap().unwrap().directory_id, Some(id));
     assert!(std::fs::read_to_string(dir.join(FILE_NAME)).unwrap().contains("13:54:58"));
@@ -114,21 +113,20 @@ fn directories_that_do_not_belong_together_are_refused() {
         std::fs::create_dir(dir).unwrap();
         MetaProperties::new("cluster", BrokerId(1), id).write(&*disk, dir, NOW_MS).unwrap();
     }
-    let load = || MetaPropertiesEnsemble::load(&*disk, dirs.iter().map(PathBuf::as_path));
-    let verify = |ensemble: MetaPropertiesEnsemble| ensemble.verify(&dirs[0], None, BrokerId(1));
-    assert!(matches!(verify(load()), Err(EnsembleError::DuplicateDirectoryId { .. })));
+    let verify = |metadata: &Path| MetaPropertiesEnsemble::load(&*disk, &dirs, metadata).verify(None, BrokerId(1));
+    assert!(matches!(verify(&dirs[0]), Err(EnsembleError::DuplicateDirectoryId { .. })));
     MetaProperties::new("cluster", BrokerId(1), DirectoryId::LOST).write(&*disk, &dirs[1], NOW_MS).unwrap();
-    assert!(matches!(verify(load()), Err(EnsembleError::ReservedDirectoryId { .. })));
+    assert!(matches!(verify(&dirs[0]), Err(EnsembleError::ReservedDirectoryId { .. })));
 
     // One that cannot be read goes offline, unless the metadata log is there.
     std::fs::write(dirs[1].join(FILE_NAME), "version=9").unwrap();
-    assert_eq!(verify(load()), Ok(Some("cluster".into())));
-    assert!(matches!(load().verify(&dirs[1], None, BrokerId(1)), Err(EnsembleError::MetadataLogDir { .. })));
-    std::fs::write(dirs[0].join(FILE_NAME), "version=9").unwrap();
-    assert!(matches!(
-        load().verify(Path::new("elsewhere"), None, BrokerId(1)),
-        Err(EnsembleError::NoneReadable { .. })
-    ));
+    assert_eq!(verify(&dirs[0]), Ok(Some("cluster".into())));
+    assert!(matches!(verify(&dirs[1]), Err(EnsembleError::MetadataLogDir { .. })));
+
+    std::fs::create_dir(dirs[1].join(METADATA_DIRECTORY)).unwrap();
+    assert!(
+        matches!(verify(&dirs[0]), Err(EnsembleError::MetadataElsewhere { found, .. }) if found.starts_with(&dirs[1]))
+    );
 }
 
 proptest! {
