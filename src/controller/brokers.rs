@@ -245,6 +245,16 @@ pub fn heartbeat(
     Ok(Decision { records, response })
 }
 
+/// How a response says that a registration is refused.
+pub fn registration_refused(error: &ApiError) -> BrokerRegistrationResponse {
+    BrokerRegistrationResponse::default().with_error_code(error.code as i16)
+}
+
+/// How a response says that a heartbeat is refused.
+pub fn heartbeat_refused(error: &ApiError) -> BrokerHeartbeatResponse {
+    BrokerHeartbeatResponse::default().with_error_code(error.code as i16)
+}
+
 /// A broker that gives up its place in ISRs and leaderships.
 #[derive(Clone, Copy)]
 struct Leaving {

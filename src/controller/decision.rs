@@ -29,6 +29,12 @@ pub struct ApiError {
     pub message: Option<String>,
 }
 
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code.name(), self.message.as_deref().unwrap_or(self.code.message()))
+    }
+}
+
 impl ApiError {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> ApiError {
         ApiError { code, message: Some(message.into()) }

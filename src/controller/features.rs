@@ -27,21 +27,27 @@ pub const FEATURES: [Feature; 7] = [
     feature("transaction.version", 0, 2, 2),
 ];
 
-/// The bootstrap records of a new cluster: the features' levels, and the `min.insync.replicas` that must be set for the
-/// whole cluster while eligible leader replicas are on. `min_insync_replicas` is the static setting.
-pub fn bootstrap_records(min_insync_replicas: i32) -> Vec<VersionedRecord> {
-    let levels = FEATURES.iter().filter(|feature| feature.default_level > 0).map(|feature| {
-        VersionedRecord::lowest(FeatureLevelRecord {
-            name: feature.name.to_owned(),
-            feature_level: feature.default_level,
+/// The bootstrap records of a new cluster: the features' levels.
+pub fn bootstrap_records() -> Vec<VersionedRecord> {
+    FEATURES
+        .iter()
+        .filter(|feature| feature.default_level > 0)
+        .map(|feature| {
+            VersionedRecord::lowest(FeatureLevelRecord {
+                name: feature.name.to_owned(),
+                feature_level: feature.default_level,
+            })
         })
-    });
+        .collect()
+}
+
+/// The `min.insync.replicas` of the whole cluster.
+pub fn cluster_min_insync_replicas(min_insync_replicas: usize) -> VersionedRecord {
     let cluster = ConfigResource::cluster();
-    let min_isr = VersionedRecord::lowest(ConfigRecord {
+    VersionedRecord::lowest(ConfigRecord {
         resource_type: cluster.kind.0,
         resource_name: cluster.name,
         name: "min.insync.replicas".to_owned(),
         value: Some(min_insync_replicas.to_string()),
-    });
-    levels.chain([min_isr]).collect()
+    })
 }

@@ -5,6 +5,7 @@
 //! is bounded; a full one makes callers wait.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kafka_protocol::messages::{
     AllocateProducerIdsRequest, AllocateProducerIdsResponse, AlterConfigsRequest, AlterConfigsResponse,
@@ -14,6 +15,7 @@ use kafka_protocol::messages::{
 };
 use tokio::sync::{mpsc, oneshot};
 
+use crate::clock::Clock;
 use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage};
 
 /// Told of each new image before it becomes visible, on the driver's thread: opens and closes logs, applies
@@ -30,10 +32,12 @@ pub enum ControllerError {
 
 /// A request to the driver and where its answer goes.
 pub(super) enum Command {
-    CreateTopics(CreateTopicsRequest, oneshot::Sender<CreateTopicsResponse>),
-    /// With the request's version.
-    DeleteTopics(DeleteTopicsRequest, i16, oneshot::Sender<DeleteTopicsResponse>),
-    CreatePartitions(CreatePartitionsRequest, oneshot::Sender<CreatePartitionsResponse>),
+    /// With the time at which it is too late.
+    CreateTopics(CreateTopicsRequest, Duration, oneshot::Sender<CreateTopicsResponse>),
+    /// With the request's version, and the time at which it is too late.
+    DeleteTopics(DeleteTopicsRequest, i16, Duration, oneshot::Sender<DeleteTopicsResponse>),
+    /// With the time at which it is too late.
+    CreatePartitions(CreatePartitionsRequest, Duration, oneshot::Sender<CreatePartitionsResponse>),
     IncrementalAlterConfigs(IncrementalAlterConfigsRequest, oneshot::Sender<IncrementalAlterConfigsResponse>),
     AlterConfigs(AlterConfigsRequest, oneshot::Sender<AlterConfigsResponse>),
     AllocateProducerIds(AllocateProducerIdsRequest, oneshot::Sender<AllocateProducerIdsResponse>),
@@ -41,6 +45,8 @@ pub(super) enum Command {
     BrokerHeartbeat(BrokerHeartbeatRequest, oneshot::Sender<BrokerHeartbeatResponse>),
     InstallPublisher(Publisher, oneshot::Sender<()>),
     Shutdown(oneshot::Sender<()>),
+    /// Something else than a command is there to be looked at.
+    Wake,
 }
 
 /// Asks the controller. Cheap to clone.
@@ -48,6 +54,7 @@ pub(super) enum Command {
 pub struct ControllerHandle {
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) metadata: MetadataHandle,
+    pub(super) clock: Arc<dyn Clock>,
 }
 
 impl ControllerHandle {
@@ -59,7 +66,8 @@ impl ControllerHandle {
     /// Creates topics, or only checks (`validate_only`). The response carries ids, counts and configurations (v5+,
     /// v7+), which encode away at older versions.
     pub async fn create_topics(&self, request: CreateTopicsRequest) -> Result<CreateTopicsResponse, ControllerError> {
-        self.ask(|answer| Command::CreateTopics(request, answer)).await
+        let deadline = self.deadline(request.timeout_ms);
+        self.ask(|answer| Command::CreateTopics(request, deadline, answer)).await
     }
 
     /// Deletes topics by name (`topic_names` or `topics`) or by id. The version decides how it says that deletion is
@@ -69,14 +77,16 @@ impl ControllerHandle {
         request: DeleteTopicsRequest,
         api_version: i16,
     ) -> Result<DeleteTopicsResponse, ControllerError> {
-        self.ask(|answer| Command::DeleteTopics(request, api_version, answer)).await
+        let deadline = self.deadline(request.timeout_ms);
+        self.ask(|answer| Command::DeleteTopics(request, api_version, deadline, answer)).await
     }
 
     pub async fn create_partitions(
         &self,
         request: CreatePartitionsRequest,
     ) -> Result<CreatePartitionsResponse, ControllerError> {
-        self.ask(|answer| Command::CreatePartitions(request, answer)).await
+        let deadline = self.deadline(request.timeout_ms);
+        self.ask(|answer| Command::CreatePartitions(request, deadline, answer)).await
     }
 
     pub async fn incremental_alter_configs(
@@ -127,6 +137,11 @@ impl ControllerHandle {
     /// Stops the driver after what is queued, with the metadata log closed cleanly.
     pub async fn shutdown(&self) -> Result<(), ControllerError> {
         self.ask(Command::Shutdown).await
+    }
+
+    /// A request that gives no time is too late when it comes, as in Kafka.
+    fn deadline(&self, timeout_ms: i32) -> Duration {
+        self.clock.monotonic() + Duration::from_millis(timeout_ms.max(0) as u64)
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, ControllerError> {

@@ -28,12 +28,6 @@ pub fn create_partitions(
     for topic in &request.topics {
         *times.entry(&topic.name).or_default() += 1;
     }
-    let result = |name: &TopicName, error: Option<&ApiError>| {
-        CreatePartitionsTopicResult::default()
-            .with_name(name.clone())
-            .with_error_code(error.map_or(0, |error| error.code as i16))
-            .with_error_message(error.and_then(ApiError::wire_message))
-    };
     let duplicate = ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
     let mut results: Vec<_> =
         times.iter().filter(|(_, times)| **times > 1).map(|(name, _)| result(name, Some(&duplicate))).collect();
@@ -52,6 +46,19 @@ pub fn create_partitions(
         records.clear();
     }
     Decision { records, response: CreatePartitionsResponse::default().with_results(results) }
+}
+
+/// The answer to a request that is refused as a whole.
+pub fn refuse_all(request: &CreatePartitionsRequest, error: &ApiError) -> Decision<CreatePartitionsResponse> {
+    let results = request.topics.iter().map(|topic| result(&topic.name, Some(error))).collect();
+    Decision::answer(CreatePartitionsResponse::default().with_results(results))
+}
+
+fn result(name: &TopicName, error: Option<&ApiError>) -> CreatePartitionsTopicResult {
+    CreatePartitionsTopicResult::default()
+        .with_name(name.clone())
+        .with_error_code(error.map_or(0, |error| error.code as i16))
+        .with_error_message(error.and_then(ApiError::wire_message))
 }
 
 fn add_partitions(

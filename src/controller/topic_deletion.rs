@@ -98,7 +98,8 @@ pub fn delete_topics(
     Decision { records, response: DeleteTopicsResponse::default().with_responses(results) }
 }
 
-fn refuse_all(request: &DeleteTopicsRequest, error: &ApiError) -> Decision<DeleteTopicsResponse> {
+/// The answer to a request that is refused as a whole.
+pub fn refuse_all(request: &DeleteTopicsRequest, error: &ApiError) -> Decision<DeleteTopicsResponse> {
     let by_name = request.topic_names.iter().map(|name| failure(Some(name), TopicId::ZERO, error));
     let others = request
         .topics

@@ -91,6 +91,12 @@ fn create_distinct_topics(
     Decision { records, response: CreateTopicsResponse::default().with_topics(results) }
 }
 
+/// The answer to a request that is refused as a whole.
+pub fn refuse_all(request: &CreateTopicsRequest, error: &ApiError) -> Decision<CreateTopicsResponse> {
+    let results = request.topics.iter().map(|topic| failure(&topic.name, error)).collect();
+    Decision::answer(CreateTopicsResponse::default().with_topics(results))
+}
+
 fn failure(name: &str, error: &ApiError) -> CreatableTopicResult {
     CreatableTopicResult::default()
         .with_name(TopicName(StrBytes::from_string(name.to_owned())))

@@ -9,6 +9,7 @@ pub mod batch;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod image;
+pub mod log;
 pub mod records;
 pub mod replay;
 pub mod snapshot;

@@ -126,6 +126,11 @@ impl Replay {
         self.image
     }
 
+    /// What was taken in, without an open transaction.
+    pub fn into_committed_image(self) -> MetadataImage {
+        self.transaction.map_or(self.image, |(_, before)| before)
+    }
+
     pub(super) fn set_provenance(&mut self, provenance: Provenance) {
         self.image.provenance = provenance;
     }

@@ -16,7 +16,7 @@ use super::batch::{BatchContents, BatchDecodeError, MetadataBatch, encode_contro
 use super::image::{MetadataImage, Provenance};
 use super::records::VersionedRecord;
 use super::replay::{Replay, ReplayError};
-use crate::record::batch::{BatchError, batches};
+use crate::record::batch::{BatchError, RecordBatch, batches};
 use crate::record::control::{ControlRecord, Voter};
 use crate::storage::disk::{Disk, DiskFile, OpenMode, with_suffix};
 use crate::types::{LeaderEpoch, Offset};
@@ -26,6 +26,8 @@ pub const BOOTSTRAP_FILE: &str = "bootstrap.checkpoint";
 
 /// A batch of a snapshot is closed when it is this large.
 const BATCH_SIZE: usize = 1 << 20;
+/// Enough for the first batch of a snapshot.
+const HEADER_READ_SIZE: usize = 64 << 10;
 /// Larger files are not read: an image does not get there.
 const MAX_SIZE: usize = 4 << 30;
 
@@ -119,6 +121,24 @@ pub fn read(disk: &dyn Disk, dir: &Path, id: SnapshotId) -> Result<Replay, Snaps
         last_contained_log_time_ms: log_time_ms,
     });
     Ok(replay)
+}
+
+/// Reads from a snapshot's header when the last record that it contains was appended.
+pub fn read_log_time_ms(disk: &dyn Disk, dir: &Path, id: SnapshotId) -> Result<i64, SnapshotError> {
+    let path = dir.join(id.file_name());
+    // The first batch holds the header, and with dynamic voters a few hundred bytes for each.
+    let mut bytes = vec![0; HEADER_READ_SIZE];
+    let read = disk.open(&path, OpenMode::Read).and_then(|file| file.read_up_to(&mut bytes, 0));
+    bytes.truncate(read.map_err(|source| SnapshotError::Io { path: path.clone(), source })?);
+    let batch = RecordBatch::parse(&bytes).map_err(|source| SnapshotError::Batch { path: path.clone(), source })?;
+    let batch = MetadataBatch::decode(&batch).map_err(|source| SnapshotError::Decode { path: path.clone(), source })?;
+    match batch.contents {
+        BatchContents::Control(records) => match records.first() {
+            Some(ControlRecord::SnapshotHeader { last_contained_log_timestamp }) => Ok(*last_contained_log_timestamp),
+            _ => Err(SnapshotError::Incomplete { path, reason: "it does not start with a header" }),
+        },
+        BatchContents::Records(_) => Err(SnapshotError::Incomplete { path, reason: "it does not start with a header" }),
+    }
 }
 
 /// Reads the records of `bootstrap.checkpoint` in `log_dir`, if it is there.

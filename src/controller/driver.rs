@@ -1,0 +1,374 @@
+//! The shell around the decisions: one thread that owns the metadata log.
+//!
+//! It takes the commands that wait, decides one after the other on an image that grows with each, appends the records of
+//! all in one piece, makes them durable with one flush, has the publishers take them over, makes the image visible, and
+//! only then answers. So what is answered is true on this node, and commands that come together share an fsync.
+//!
+//! A log that fails ends the driver: nobody can tell what is on disk, and so nothing more is decided (until then every
+//! command is answered, afterwards none).
+//!
+//! Kafka's controller appends a NoOpRecord every `metadata.max.idle.interval.ms` so that observers see the high
+//! watermark move. There are none here yet; an idle controller writes nothing.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{SeedableRng as _, rng};
+use tokio::sync::mpsc;
+use tracing::{debug, error, info, warn};
+
+use super::decision::{ApiError, Decision};
+use super::handle::{Command, Publisher};
+use super::settings::ControllerSettings;
+use super::{brokers, configs, partitions, producer_ids, topic_deletion, topics};
+use crate::clock::Clock;
+use crate::metadata::batch::encode_records;
+use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage, Provenance};
+use crate::metadata::log::{MetadataAppendError, MetadataLog};
+use crate::metadata::records::VersionedRecord;
+use crate::metadata::snapshot::{self, SnapshotId};
+use crate::protocol::errors::ErrorCode;
+use crate::quorum::state::{Event, QuorumState};
+use crate::storage::background::{Background, Lane};
+use crate::types::{Offset, TopicId};
+
+/// Records after which a group of commands is closed; with the last command it may be up to twice as many.
+const GROUP_RECORDS: usize = 10_000;
+/// How often retention is looked at, as in Kafka.
+const CLEAN_INTERVAL: Duration = Duration::from_secs(60);
+
+pub(super) struct Driver {
+    pub log: MetadataLog,
+    pub quorum: QuorumState,
+    pub metadata: MetadataHandle,
+    pub settings: ControllerSettings,
+    pub clock: Arc<dyn Clock>,
+    pub background: Background,
+    pub publishers: Vec<Publisher>,
+    pub snapshots: SnapshotPolicy,
+    /// To be woken by; weak, so that the queue closes with the last handle.
+    pub wake: mpsc::WeakSender<Command>,
+}
+
+/// When a snapshot is due.
+pub(super) struct SnapshotPolicy {
+    max_bytes: u64,
+    /// Zero: no limit.
+    max_interval: Duration,
+    bytes_since: u64,
+    last: Duration,
+    last_clean: Duration,
+    /// Where the one being written will leave its outcome.
+    writing: Option<SnapshotSlot>,
+}
+
+type SnapshotSlot = Arc<Mutex<Option<std::io::Result<(SnapshotId, u64)>>>>;
+
+impl SnapshotPolicy {
+    pub fn new(max_bytes: u64, max_interval: Duration, bytes_since: u64, now: Duration) -> SnapshotPolicy {
+        SnapshotPolicy { max_bytes, max_interval, bytes_since, last: now, last_clean: now, writing: None }
+    }
+
+    fn is_due(&self, now: Duration) -> bool {
+        let by_time = !self.max_interval.is_zero() && now.saturating_sub(self.last) >= self.max_interval;
+        self.writing.is_none() && self.bytes_since > 0 && (self.bytes_since >= self.max_bytes || by_time)
+    }
+
+    /// Until something may be due; `None`: nothing will be before the next command.
+    fn wait(&self, now: Duration) -> Option<Duration> {
+        let waits = self.writing.is_none() && self.bytes_since > 0 && !self.max_interval.is_zero();
+        waits.then(|| (self.last + self.max_interval).saturating_sub(now))
+    }
+}
+
+/// Commands that were decided together: their records, and the answers that wait for them.
+struct Group {
+    image: MetadataImage,
+    delta: MetadataDelta,
+    batches: BytesMut,
+    next_offset: Offset,
+    records: usize,
+    answers: Vec<Box<dyn FnOnce()>>,
+}
+
+/// What ends the driver.
+#[derive(Debug, thiserror::Error)]
+enum DriverError {
+    #[error(transparent)]
+    Append(#[from] MetadataAppendError),
+}
+
+/// Whether the driver goes on.
+enum Next {
+    GoOn,
+    Stop,
+}
+
+impl Driver {
+    /// Runs the driver on a thread of its own.
+    pub fn spawn(self, queue: mpsc::Receiver<Command>, on_failure: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
+        // Only for waiting with a timeout; no I/O goes through it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let run = move || {
+            let ended = std::panic::catch_unwind(AssertUnwindSafe(move || self.run(queue, &runtime)));
+            match ended {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error!(%error, "the metadata log failed"),
+                // The panic's own message stands in the log already.
+                Err(_) => error!("the controller ended by a panic"),
+            }
+            on_failure();
+        };
+        std::thread::Builder::new().name("controller".to_owned()).spawn(run).map(drop)
+    }
+
+    fn run(mut self, mut queue: mpsc::Receiver<Command>, runtime: &tokio::runtime::Runtime) -> Result<(), DriverError> {
+        loop {
+            self.keep_house();
+            let wait = self.snapshots.wait(self.clock.monotonic());
+            let received = runtime.block_on(async {
+                match wait {
+                    None => Ok(queue.recv().await),
+                    Some(wait) => tokio::time::timeout(wait, queue.recv()).await,
+                }
+            });
+            match received {
+                Err(_elapsed) => {}
+                // Every handle is gone.
+                Ok(None) => {
+                    self.close();
+                    return Ok(());
+                }
+                Ok(Some(command)) => match self.handle(command, &mut queue)? {
+                    Next::GoOn => {}
+                    Next::Stop => return Ok(()),
+                },
+            }
+        }
+    }
+
+    /// Decides on a command and on those that wait behind it.
+    fn handle(&mut self, first: Command, queue: &mut mpsc::Receiver<Command>) -> Result<Next, DriverError> {
+        let mut group = self.new_group();
+        let mut next = Some(first);
+        while let Some(command) = next.take() {
+            match command {
+                Command::Wake => {}
+                // These see what was decided before them.
+                Command::InstallPublisher(publisher, answer) => {
+                    self.commit(group)?;
+                    self.install(publisher);
+                    let _ = answer.send(());
+                    group = self.new_group();
+                }
+                Command::Shutdown(answer) => {
+                    self.commit(group)?;
+                    self.close();
+                    let _ = answer.send(());
+                    return Ok(Next::Stop);
+                }
+                command => self.decide(command, &mut group),
+            }
+            if group.records < GROUP_RECORDS {
+                next = queue.try_recv().ok();
+            }
+        }
+        self.commit(group)?;
+        Ok(Next::GoOn)
+    }
+
+    fn new_group(&self) -> Group {
+        Group {
+            image: MetadataImage::clone(&self.metadata.load()),
+            delta: MetadataDelta::default(),
+            batches: BytesMut::new(),
+            next_offset: self.log.log_end_offset(),
+            records: 0,
+            answers: Vec::new(),
+        }
+    }
+
+    fn decide(&mut self, command: Command, group: &mut Group) {
+        let settings = &self.settings;
+        let timed_out = |deadline: Duration| self.clock.monotonic() >= deadline;
+        let too_late = ApiError::bare(ErrorCode::RequestTimedOut);
+        match command {
+            Command::CreateTopics(request, deadline, answer) => {
+                let decision = match timed_out(deadline) {
+                    true => topics::refuse_all(&request, &too_late),
+                    false => {
+                        let mut random = StdRng::from_rng(&mut rng());
+                        topics::create_topics(&group.image, settings, &request, &mut random, &mut TopicId::random)
+                    }
+                };
+                self.accept(decision, answer, group);
+            }
+            Command::DeleteTopics(request, api_version, deadline, answer) => {
+                let decision = match timed_out(deadline) {
+                    true => topic_deletion::refuse_all(&request, &too_late),
+                    false => topic_deletion::delete_topics(&group.image, settings, &request, api_version),
+                };
+                self.accept(decision, answer, group);
+            }
+            Command::CreatePartitions(request, deadline, answer) => {
+                let decision = match timed_out(deadline) {
+                    true => partitions::refuse_all(&request, &too_late),
+                    false => {
+                        let mut random = StdRng::from_rng(&mut rng());
+                        partitions::create_partitions(&group.image, &request, &mut random)
+                    }
+                };
+                self.accept(decision, answer, group);
+            }
+            Command::IncrementalAlterConfigs(request, answer) => {
+                let decision = configs::incremental_alter_configs(&group.image, settings, &request);
+                self.accept(decision, answer, group);
+            }
+            Command::AlterConfigs(request, answer) => {
+                let decision = configs::alter_configs(&group.image, settings, &request);
+                self.accept(decision, answer, group);
+            }
+            Command::AllocateProducerIds(request, answer) => {
+                let decision = producer_ids::allocate_producer_ids(&group.image, &request);
+                self.accept(decision, answer, group);
+            }
+            Command::BrokerRegistration(request, answer) => {
+                let decision = brokers::register_broker(&group.image, settings, &request, group.next_offset);
+                let decision = decision.unwrap_or_else(|error| {
+                    warn!(broker = request.broker_id.0, error = %error, "refused a broker's registration");
+                    Decision::answer(brokers::registration_refused(&error))
+                });
+                self.accept(decision, answer, group);
+            }
+            Command::BrokerHeartbeat(request, answer) => {
+                let decision = brokers::heartbeat(&group.image, settings, &request);
+                let decision = decision.unwrap_or_else(|error| {
+                    debug!(broker = request.broker_id.0, error = %error, "refused a broker's heartbeat");
+                    Decision::answer(brokers::heartbeat_refused(&error))
+                });
+                self.accept(decision, answer, group);
+            }
+            Command::InstallPublisher(..) | Command::Shutdown(_) | Command::Wake => {
+                unreachable!("these are no decisions")
+            }
+        }
+    }
+
+    /// Takes a decision into the group; its answer waits for the group's commit.
+    fn accept<R: 'static>(&self, decision: Decision<R>, answer: tokio::sync::oneshot::Sender<R>, group: &mut Group) {
+        let Decision { records, response } = decision;
+        if !records.is_empty() {
+            self.append_to_group(&records, group);
+        }
+        // Who asked may have gone away meanwhile.
+        group.answers.push(Box::new(move || drop(answer.send(response))));
+    }
+
+    fn append_to_group(&self, records: &[VersionedRecord], group: &mut Group) {
+        for record in records {
+            group
+                .image
+                .apply(&record.record, &mut group.delta)
+                .unwrap_or_else(|error| panic!("a decision contradicts the image it was made on: {error}"));
+        }
+        let batch = encode_records(group.next_offset, self.quorum.epoch(), self.clock.now_ms(), records);
+        group.batches.extend_from_slice(&batch);
+        group.next_offset = group.next_offset.plus(records.len() as i64);
+        group.records += records.len();
+    }
+
+    /// Makes a group durable and visible, and gives its answers.
+    fn commit(&mut self, group: Group) -> Result<(), DriverError> {
+        let Group { mut image, delta, batches, next_offset, records, answers } = group;
+        if records > 0 {
+            let size = batches.len() as u64;
+            let now_ms = self.clock.now_ms();
+            self.log.append(batches.freeze(), self.quorum.epoch(), now_ms)?;
+            self.log.flush().map_err(MetadataAppendError::Flush)?;
+            self.quorum.handle(Event::Flushed { end_offset: next_offset });
+            assert_eq!(self.quorum.high_watermark(), Some(next_offset), "a quorum of one commits what it flushed");
+            image.provenance = Provenance {
+                offset: Offset(next_offset.0 - 1),
+                epoch: self.quorum.epoch(),
+                last_contained_log_time_ms: now_ms,
+            };
+            self.snapshots.bytes_since += size;
+            let image = Arc::new(image);
+            for publisher in &self.publishers {
+                publisher(&image, &delta);
+            }
+            self.metadata.publish(image);
+        }
+        for answer in answers {
+            answer();
+        }
+        Ok(())
+    }
+
+    fn install(&mut self, publisher: Publisher) {
+        let image = self.metadata.load();
+        publisher(&image, &MetadataDelta::between(&MetadataImage::empty(), &image));
+        self.publishers.push(publisher);
+    }
+
+    /// Takes over a snapshot that was written, starts one that is due, and lets retention have its way.
+    fn keep_house(&mut self) {
+        let now = self.clock.monotonic();
+        let finished = self.snapshots.writing.as_ref().and_then(|slot| slot.lock().take());
+        if let Some(outcome) = finished {
+            self.snapshots.writing = None;
+            match outcome {
+                Ok((id, size)) => {
+                    info!(snapshot = %id, size, "wrote a metadata snapshot");
+                    self.log.snapshot_written(id, size);
+                    self.snapshots.last_clean = Duration::ZERO;
+                }
+                // The log goes on without; the next attempt comes with the next occasion.
+                Err(error) => warn!(%error, "cannot write a metadata snapshot"),
+            }
+        }
+        if self.snapshots.last_clean.is_zero() || now.saturating_sub(self.snapshots.last_clean) >= CLEAN_INTERVAL {
+            self.snapshots.last_clean = now;
+            if let Err(error) = self.log.clean(self.clock.now_ms()) {
+                warn!(%error, "cannot remove old metadata");
+            }
+        }
+        if self.snapshots.is_due(now) {
+            self.start_snapshot(now);
+        }
+    }
+
+    fn start_snapshot(&mut self, now: Duration) {
+        let image = self.metadata.load();
+        let id = SnapshotId { end_offset: image.provenance.offset.plus(1), epoch: image.provenance.epoch };
+        let quorum = super::start::snapshot_quorum(&self.quorum);
+        let disk = Arc::clone(self.log.disk());
+        let dir = self.log.dir().to_owned();
+        let slot: SnapshotSlot = Arc::default();
+        self.snapshots.bytes_since = 0;
+        self.snapshots.last = now;
+        self.snapshots.writing = Some(Arc::clone(&slot));
+        let wake = self.wake.clone();
+        let now_ms = self.clock.now_ms();
+        self.background.run(Lane::Housekeeping, move || {
+            let written = snapshot::write(&*disk, &dir, id, &image, &quorum, now_ms);
+            *slot.lock() = Some(written.map(|size| (id, size)));
+            // If the queue is full, the driver comes by anyway.
+            if let Some(wake) = wake.upgrade() {
+                let _ = wake.try_send(Command::Wake);
+            }
+        });
+    }
+
+    fn close(&mut self) {
+        self.quorum.handle(Event::Resign);
+        match self.log.close() {
+            Ok(()) => info!(log_end_offset = %self.log.log_end_offset(), "closed the metadata log"),
+            Err(error) => error!(%error, "cannot close the metadata log"),
+        }
+    }
+}
