@@ -3,6 +3,7 @@
 //! The layers, each of which imports only those above it in this list, are described in ARCHITECTURE.md and
 //! held by `tests/layers.rs`.
 
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod controller;
@@ -12,4 +13,5 @@ pub mod protocol;
 pub mod quorum;
 pub mod record;
 pub mod storage;
+pub mod telemetry;
 pub mod types;

@@ -112,6 +112,10 @@ impl Connection {
         match self.poll_turn(cx) {
             Ok(()) => {
                 self.reader.settle();
+                if self.context.control.take_rest() {
+                    self.replies.shrink();
+                    self.writer.shrink();
+                }
                 Poll::Pending
             }
             Err(reason) => Poll::Ready(reason),

@@ -68,6 +68,8 @@ struct Entry {
     listener: usize,
     /// The sweep at which the connection was last seen active, or when it came.
     active_at: Duration,
+    /// Whether it was told to rest since.
+    resting: bool,
     /// The sweep at which it was first seen half closed.
     half_closed_at: Option<Duration>,
 }
@@ -143,7 +145,8 @@ impl Connections {
         }
         *state.by_ip.entry(ip).or_default() += 1;
         state.by_listener[listener] += 1;
-        let entry = Entry { context: Arc::clone(context), listener, active_at: now, half_closed_at: None };
+        let entry =
+            Entry { context: Arc::clone(context), listener, active_at: now, resting: false, half_closed_at: None };
         state.connections.insert(context.id, entry);
         if state.connections.len() > self.limits.total {
             self.close_for(&state, listener);
@@ -210,7 +213,11 @@ impl Connections {
             let control = &entry.context.control;
             if control.take_active() {
                 entry.active_at = now;
-            } else if self.limits.max_idle.is_some_and(|limit| now.saturating_sub(entry.active_at) >= limit) {
+                entry.resting = false;
+            } else if !std::mem::replace(&mut entry.resting, true) {
+                control.tell_to_rest();
+            }
+            if self.limits.max_idle.is_some_and(|limit| now.saturating_sub(entry.active_at) >= limit) {
                 control.tell(Command::Idle);
             }
             if control.is_half_closed()

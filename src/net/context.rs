@@ -85,6 +85,8 @@ pub(super) enum Command {
 pub(super) struct Control {
     /// Set when bytes moved, cleared by whoever looks for idle connections.
     active: AtomicBool,
+    /// Whether to free what is only needed while there is something to do.
+    rest: AtomicBool,
     /// Whether the peer will send no more, while replies are still due.
     half_closed: AtomicBool,
     /// The highest [`Command`] so far; 0 for none.
@@ -109,6 +111,16 @@ impl Control {
         self.active.swap(false, Ordering::Relaxed)
     }
 
+    /// Has the task free what it does not need while there is nothing to do.
+    pub(super) fn tell_to_rest(&self) {
+        self.rest.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    pub(super) fn take_rest(&self) -> bool {
+        self.rest.load(Ordering::Relaxed) && self.rest.swap(false, Ordering::Relaxed)
+    }
+
     pub(super) fn mark_half_closed(&self) {
         self.half_closed.store(true, Ordering::Relaxed);
     }
@@ -120,6 +132,10 @@ impl Control {
     /// Tells the connection's task, unless it was told something stronger before.
     pub(super) fn tell(&self, command: Command) {
         self.command.fetch_max(command as u8, Ordering::SeqCst);
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }

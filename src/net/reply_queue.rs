@@ -106,8 +106,10 @@ impl ReplyQueue {
             self.memory += response.memory();
             *back = Pending::Ready(response);
         }
-        if self.replies.is_empty() {
-            self.replies.shrink_to(4);
-        }
+    }
+
+    /// Frees what is not needed for the replies that are due.
+    pub(super) fn shrink(&mut self) {
+        self.replies.shrink_to_fit();
     }
 }

@@ -57,17 +57,24 @@ pub(super) struct ResponseWriter {
     responses: usize,
     /// Bytes of all [`Piece::Bytes`].
     memory: usize,
-    /// Pieces of the log, read into a pooled buffer one after the other; empty if there is none.
-    staging: Vec<u8>,
-    staging_used: usize,
-    /// How many [`Piece::Staged`] are among `pieces`.
-    staged: usize,
-    read_ahead: Option<JoinHandle<io::Result<()>>>,
-    /// So many bytes of the next pieces of the log are taken to be in memory, for they were just read.
-    trusted: usize,
+    /// There only while there are pieces of the log to send.
+    log: Option<Box<LogReads>>,
     pool: Arc<BufferPool>,
     /// For the pool.
     hint: u64,
+}
+
+/// How the pieces of the log come into memory.
+#[derive(Default)]
+struct LogReads {
+    /// A pooled buffer into which small pieces are read one after the other; empty until it is needed.
+    staging: Vec<u8>,
+    staging_used: usize,
+    /// How many [`Piece::Staged`] there are.
+    staged: usize,
+    read_ahead: Option<JoinHandle<io::Result<()>>>,
+    /// So many bytes of the next pieces are taken to be in the page cache, for they were just read.
+    trusted: usize,
 }
 
 /// Why nothing more can be sent.
@@ -81,18 +88,7 @@ pub(super) enum WriteEnd {
 
 impl ResponseWriter {
     pub(super) fn new(pool: Arc<BufferPool>, hint: u64) -> ResponseWriter {
-        ResponseWriter {
-            pieces: VecDeque::new(),
-            responses: 0,
-            memory: 0,
-            staging: Vec::new(),
-            staging_used: 0,
-            staged: 0,
-            read_ahead: None,
-            trusted: 0,
-            pool,
-            hint,
-        }
+        ResponseWriter { pieces: VecDeque::new(), responses: 0, memory: 0, log: None, pool, hint }
     }
 
     /// How many responses have not left yet.
@@ -170,25 +166,35 @@ impl ResponseWriter {
 
     /// Gives back what is not needed while there is nothing to send.
     fn settle(&mut self) {
-        if !self.staging.is_empty() {
-            self.pool.give_send_buffer(self.hint, std::mem::take(&mut self.staging));
+        if let Some(log) = self.log.take()
+            && !log.staging.is_empty()
+        {
+            self.pool.give_send_buffer(self.hint, log.staging);
         }
-        self.pieces.shrink_to(8);
+    }
+
+    /// Frees what is not needed for what is still to be sent.
+    pub(super) fn shrink(&mut self) {
+        self.pieces.shrink_to_fit();
     }
 
     /// Sends once.
     fn poll_write_some(&mut self, cx: &mut Context<'_>, stream: &TcpStream) -> Poll<Result<usize, WriteEnd>> {
         loop {
-            if let Some(read_ahead) = &mut self.read_ahead {
+            let log = self.log.as_deref_mut();
+            if let Some(log) = log
+                && let Some(read_ahead) = &mut log.read_ahead
+            {
                 let read = ready!(Pin::new(read_ahead).poll(cx));
-                self.read_ahead = None;
+                log.read_ahead = None;
                 // The outer error is a panic of the reading thread, or the end of the runtime.
                 read.map_err(io::Error::other).flatten().map_err(WriteEnd::Log)?;
             }
             let in_memory = match self.pieces.front() {
                 Some(Piece::File(slice)) if goes_by_sendfile(slice) => {
-                    let window = slice.clone().truncated(if self.trusted > 0 { self.trusted } else { WINDOW });
-                    if self.trusted > 0 || window.is_cached().map_err(WriteEnd::Log)? {
+                    let trusted = self.log.as_ref().map_or(0, |log| log.trusted);
+                    let window = slice.clone().truncated(if trusted > 0 { trusted } else { WINDOW });
+                    if trusted > 0 || window.is_cached().map_err(WriteEnd::Log)? {
                         return self.poll_sendfile(cx, stream, &window);
                     }
                     false
@@ -228,33 +234,34 @@ impl ResponseWriter {
     /// Reads the small pieces of the log among the next pieces into the staging buffer, as far as they are in the page
     /// cache and there is room. Returns whether the piece in front can now be sent from memory.
     fn stage(&mut self) -> io::Result<bool> {
-        if self.staged == 0 {
-            self.staging_used = 0;
-        }
         let mut at = 0;
         while at < self.pieces.len().min(MAX_SLICES) {
             let Piece::File(slice) = &mut self.pieces[at] else {
                 at += 1;
                 continue;
             };
-            let room = BUFFER_SIZE - self.staging_used;
+            let log = self.log.get_or_insert_default();
+            if log.staged == 0 {
+                log.staging_used = 0;
+            }
+            let room = BUFFER_SIZE - log.staging_used;
             if goes_by_sendfile(slice) || room < slice.len().min(BUFFER_SIZE) {
                 break;
             }
-            if self.staging.is_empty() {
-                self.staging = self.pool.send_buffer(self.hint);
+            if log.staging.is_empty() {
+                log.staging = self.pool.send_buffer(self.hint);
             }
             let front = slice.clone().truncated(BUFFER_SIZE);
-            let (start, end) = (self.staging_used, self.staging_used + front.len());
-            if at == 0 && self.trusted > 0 {
+            let (start, end) = (log.staging_used, log.staging_used + front.len());
+            if at == 0 && log.trusted > 0 {
                 // It was in the page cache a moment ago. Should it have been pushed out again, this waits for the
                 // disk; otherwise, with little memory, nothing would ever be sent.
-                front.read(&mut self.staging[start..end])?;
-            } else if !front.read_cached(&mut self.staging[start..end])? {
+                front.read(&mut log.staging[start..end])?;
+            } else if !front.read_cached(&mut log.staging[start..end])? {
                 break;
             }
-            self.staging_used = end;
-            self.staged += 1;
+            log.staging_used = end;
+            log.staged += 1;
             slice.advance(front.len());
             if slice.is_empty() {
                 self.pieces[at] = Piece::Staged { start, end };
@@ -279,8 +286,9 @@ impl ResponseWriter {
                 break;
             }
         }
-        self.trusted = WINDOW - left;
-        self.read_ahead =
+        let log = self.log.get_or_insert_default();
+        log.trusted = WINDOW - left;
+        log.read_ahead =
             Some(tokio::task::spawn_blocking(move || slices.iter().try_for_each(|slice| slice.read_ahead())));
     }
 
@@ -289,11 +297,12 @@ impl ResponseWriter {
         let mut slices = [IoSlice::new(&[]); MAX_SLICES];
         let mut count = 0;
         let mut flags = SendFlags::NOSIGNAL;
+        let staging = self.log.as_ref().map_or(&[][..], |log| &log.staging);
         for piece in &self.pieces {
             let bytes = match piece {
                 Piece::Prefix(prefix, sent) => &prefix[usize::from(*sent)..],
                 Piece::Bytes(bytes) => bytes,
-                Piece::Staged { start, end } => &self.staging[*start..*end],
+                Piece::Staged { start, end } => &staging[*start..*end],
                 Piece::End(None) => continue,
                 Piece::End(Some(_)) => break,
                 Piece::File(_) => {
@@ -333,15 +342,18 @@ impl ResponseWriter {
                 }
                 Piece::File(slice) => {
                     let taken = sent.min(slice.len());
-                    self.trusted = self.trusted.saturating_sub(taken);
+                    if let Some(log) = &mut self.log {
+                        log.distrust(taken);
+                    }
                     slice.advance(taken);
                     (taken, slice.is_empty())
                 }
                 Piece::Staged { start, end } => {
                     let taken = sent.min(*end - *start);
                     *start += taken;
-                    self.trusted = self.trusted.saturating_sub(taken);
-                    self.staged -= usize::from(start == end);
+                    let log = self.log.as_mut().expect("it holds what is staged");
+                    log.distrust(taken);
+                    log.staged -= usize::from(start == end);
                     (taken, start == end)
                 }
                 Piece::End(_) => {
@@ -357,11 +369,16 @@ impl ResponseWriter {
     }
 }
 
+impl LogReads {
+    /// So many bytes of the pieces that were just read are sent.
+    fn distrust(&mut self, sent: usize) {
+        self.trusted = self.trusted.saturating_sub(sent);
+    }
+}
+
 impl Drop for ResponseWriter {
     fn drop(&mut self) {
-        if !self.staging.is_empty() {
-            self.pool.give_send_buffer(self.hint, std::mem::take(&mut self.staging));
-        }
+        self.settle();
     }
 }
 

@@ -135,7 +135,7 @@ fn memory_grows_with_what_arrived_not_with_what_was_announced() {
 fn a_waiting_connection_holds_no_buffer() {
     let mut reader = reader(1 << 20);
     let frame = payload(10_000, 0);
-    let mut bytes = framed(&[frame.clone()]);
+    let mut bytes = framed(std::slice::from_ref(&frame));
     let rest = bytes.split_off(6000);
     let mut source = Pieces { bytes, read: 0, steps: vec![usize::MAX], step: 0 };
     fill(&mut reader, &mut source);

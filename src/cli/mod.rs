@@ -1,0 +1,82 @@
+//! The command line: what `ottla` is told, and what it tells back by its exit code.
+//!
+//! The outermost layer; only `main` calls it. 0: ended as asked. 1: could not start or could not go on, the reason
+//! stands on standard error or in the log. 2: the arguments make no sense.
+
+mod ready_file;
+mod server;
+mod settings;
+mod signals;
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use clap::Parser;
+
+pub use server::{NodeFailure, RunningNode, run};
+
+/// A broker that speaks Kafka's wire protocol.
+///
+/// Without arguments it serves on port 9092 and keeps its data in ./ottla-data.
+#[derive(Clone, Debug, Default, Parser)]
+#[command(name = "ottla", version)]
+pub struct Arguments {
+    /// Kafka's server.properties
+    #[arg(value_name = "SERVER_PROPERTIES")]
+    pub properties: Option<PathBuf>,
+
+    /// Overrides a setting of the file; may be given many times
+    #[arg(long = "override", value_name = "KEY=VALUE", value_parser = settings::parse_override)]
+    pub overrides: Vec<(String, String)>,
+
+    /// Keeps the data in a temporary directory, which is removed at the end
+    #[arg(long)]
+    pub ephemeral: bool,
+
+    /// Once it serves, writes the address of each client listener to this file, as host:port in a line of its own
+    #[arg(long, value_name = "PATH")]
+    pub ready_file: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Reads the process's own; does not return if they make no sense, or only ask for help or version.
+    pub fn of_process() -> Arguments {
+        Arguments::parse()
+    }
+}
+
+/// Says on standard error why nothing runs; returns the exit code for that.
+fn refuse(reasons: &[String]) -> u8 {
+    for reason in reasons {
+        // Nobody may be there to read it.
+        let _ = writeln!(io::stderr(), "ottla: {reason}");
+    }
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Arguments, clap::Error> {
+        Arguments::try_parse_from([&["ottla"], arguments].concat())
+    }
+
+    #[test]
+    fn takes_kafkas_arguments_in_any_order() {
+        let arguments =
+            parse(&["--override", "a=b", "server.properties", "--override", "c.d= e=f ", "--override=g="]).unwrap();
+        assert_eq!(arguments.properties.unwrap().to_str(), Some("server.properties"));
+        let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        assert_eq!(arguments.overrides, [("a", "b"), ("c.d", " e=f "), ("g", "")].map(own));
+        assert!(parse(&["--override", "no value"]).is_err());
+        assert!(parse(&["--override", "=b"]).is_err());
+        assert!(parse(&["a.properties", "b.properties"]).is_err());
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        use clap::CommandFactory as _;
+        Arguments::command().debug_assert();
+    }
+}

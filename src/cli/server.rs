@@ -1,0 +1,182 @@
+//! `ottla` itself: reads the settings, runs the node until it is told to end, and leaves nothing behind that it should
+//! not.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tracing::{debug, error, info, warn};
+
+use super::ready_file::{ReadyFile, address};
+use super::signals::EndSignals;
+use super::{Arguments, refuse, settings};
+use crate::config::{BrokerConfig, Endpoint};
+use crate::telemetry;
+
+/// Threads that may wait for disks at the same time.
+const BLOCKING_THREADS: usize = 64;
+/// How long the process waits at its end for such threads.
+const BLOCKING_GRACE: Duration = Duration::from_secs(5);
+
+/// Why a node did not start or cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFailure(pub String);
+
+impl fmt::Display for NodeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A node that serves.
+pub trait RunningNode: Send + Sized {
+    /// The listeners for clients, with the host of `listeners` and the port they got.
+    fn endpoints(&self) -> Vec<Endpoint>;
+
+    /// Ends only if the node cannot go on.
+    fn failed(&self) -> impl Future<Output = NodeFailure> + Send;
+
+    /// Ends the node in good order.
+    fn shutdown(self) -> impl Future<Output = ()> + Send;
+}
+
+/// Runs a node with the settings that the arguments say, until a signal. Returns the process's exit code.
+pub fn run<N, F>(arguments: &Arguments, start: impl FnOnce(BrokerConfig) -> F) -> u8
+where
+    N: RunningNode,
+    F: Future<Output = Result<N, NodeFailure>>,
+{
+    if let Err(error) = telemetry::init() {
+        return refuse(&[error.to_string()]);
+    }
+    let data = match arguments.ephemeral.then(|| tempfile::Builder::new().prefix("ottla-").tempdir()).transpose() {
+        Ok(data) => data,
+        Err(error) => return refuse(&[format!("no temporary directory: {error}")]),
+    };
+    let config = match load(arguments, data.as_ref()) {
+        Ok(config) => config,
+        Err(reasons) => return refuse(&reasons),
+    };
+    let ready_file = match arguments.ready_file.as_deref().map(ReadyFile::prepare).transpose() {
+        Ok(ready_file) => ready_file,
+        Err(error) => return refuse(&[format!("--ready-file: {error}")]),
+    };
+    raise_file_limit();
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return refuse(&[format!("no runtime: {error}")]),
+    };
+    let ended = runtime.block_on(async {
+        let signals = EndSignals::listen().map_err(|error| NodeFailure(format!("no signal handlers: {error}")))?;
+        serve(start(config), signals, ready_file).await
+    });
+    let (code, grace) = match ended {
+        Ok(Ended::Cleanly) => (0, BLOCKING_GRACE),
+        // As shells have it for a process that a signal ended.
+        Ok(Ended::AtOnce(signal)) => (128 + signal as u8, Duration::ZERO),
+        Err(failure) => {
+            error!(reason = %failure, "the broker ends");
+            (refuse(&[failure.to_string()]), BLOCKING_GRACE)
+        }
+    };
+    runtime.shutdown_timeout(grace);
+    if let Some(data) = data
+        && let Err(error) = data.close()
+    {
+        warn!(%error, "the temporary directory could not be removed");
+    }
+    code
+}
+
+enum Ended {
+    Cleanly,
+    /// By a second signal, of this number.
+    AtOnce(i32),
+}
+
+async fn serve<N: RunningNode>(
+    start: impl Future<Output = Result<N, NodeFailure>>,
+    mut signals: EndSignals,
+    ready_file: Option<ReadyFile>,
+) -> Result<Ended, NodeFailure> {
+    let node = tokio::select! {
+        node = start => node?,
+        signal = signals.next() => {
+            info!(signal = signal.as_raw_value(), "told to end while starting");
+            return Ok(Ended::Cleanly);
+        }
+    };
+    let endpoints = node.endpoints();
+    if let Some(file) = &ready_file {
+        file.write(&endpoints).map_err(|error| NodeFailure(format!("--ready-file: {error}")))?;
+    }
+    announce(&endpoints);
+    let failure = tokio::select! {
+        failure = node.failed() => Some(failure),
+        signal = signals.next() => {
+            info!(signal = signal.as_raw_value(), "told to end");
+            None
+        }
+    };
+    drop(ready_file);
+    tokio::select! {
+        () = node.shutdown() => {}
+        signal = signals.next() => {
+            warn!(signal = signal.as_raw_value(), "told to end at once");
+            return Ok(Ended::AtOnce(signal.as_raw_value()));
+        }
+    }
+    match failure {
+        Some(failure) => Err(failure),
+        None => {
+            info!("ended");
+            Ok(Ended::Cleanly)
+        }
+    }
+}
+
+/// The one line that is printed whatever the log lets through.
+fn announce(endpoints: &[Endpoint]) {
+    let addresses: Vec<String> = endpoints.iter().map(address).collect();
+    // Nobody may be there to read it.
+    let _ = writeln!(io::stdout(), "ottla {} serves on {}", env!("CARGO_PKG_VERSION"), addresses.join(" "));
+}
+
+fn load(arguments: &Arguments, data: Option<&TempDir>) -> Result<BrokerConfig, Vec<String>> {
+    let given = settings::read(arguments, data.map(TempDir::path)).map_err(|reason| vec![reason])?;
+    match BrokerConfig::load(given) {
+        Ok(loaded) => {
+            loaded.warnings.iter().for_each(|warning| warn!("{warning}"));
+            Ok(loaded.config)
+        }
+        Err(problems) => Err(problems.iter().map(ToString::to_string).collect()),
+    }
+}
+
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_name("ottla")
+        .build()
+}
+
+/// Connections and segments are files; the system's default for how many a process may have is made for other programs.
+fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    limit.current = limit.maximum;
+    match setrlimit(Resource::Nofile, limit) {
+        Ok(()) => debug!(limit = ?limit.current, "limit of open files raised"),
+        Err(error) => warn!(%error, "the limit of open files could not be raised"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! What the broker says of itself: its log, in the form of Kafka's.
+//!
+//! `[2026-11-29 16:00:00,123] INFO message field=value (module)`, one line per event on standard output, times in UTC.
+//! `OTTLA_LOG`, or else `RUST_LOG`, says what is let through (`debug`, `warn,ottla::net=trace`); by default everything
+//! from INFO on. Panics are logged as ERROR.
+//!
+//! Any layer may log through `tracing`; only `main` calls [`init`]. Tests see what is logged by [`LogCapture`].
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use thiserror::Error;
+use tracing::field::{Field, Visit};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Level, Subscriber, error};
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, MakeWriter};
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer, Registry};
+
+/// The environment variables that say what is logged, the first that is set wins.
+const VARIABLES: [&str; 2] = ["OTTLA_LOG", "RUST_LOG"];
+
+/// The log cannot be set up.
+#[derive(Debug, Error)]
+pub enum TelemetryError {
+    #[error("{variable}: {source}")]
+    Filter { variable: &'static str, source: tracing_subscriber::filter::ParseError },
+    #[error("the log is set up already")]
+    Twice,
+}
+
+/// Sends the log of the whole process to standard output.
+pub fn init() -> Result<(), TelemetryError> {
+    let layer = subscriber(std::io::stdout, filter(|variable| std::env::var(variable).ok())?);
+    layer.try_init().map_err(|_| TelemetryError::Twice)?;
+    std::panic::set_hook(Box::new(|panic| error!("{panic}")));
+    Ok(())
+}
+
+fn subscriber<W>(writer: W, filter: EnvFilter) -> impl Subscriber + Send + Sync + for<'a> LookupSpan<'a>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let layer = tracing_subscriber::fmt::layer()
+        .event_format(KafkaFormat)
+        .with_ansi(false)
+        .log_internal_errors(false)
+        .with_writer(writer);
+    tracing_subscriber::registry().with(filter).with(layer)
+}
+
+fn filter(variable: impl Fn(&str) -> Option<String>) -> Result<EnvFilter, TelemetryError> {
+    let builder = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into());
+    let set = VARIABLES.iter().find_map(|name| Some((*name, variable(name).filter(|value| !value.is_empty())?)));
+    match set {
+        Some((variable, value)) => builder.parse(value).map_err(|source| TelemetryError::Filter { variable, source }),
+        None => Ok(builder.parse_lossy("")),
+    }
+}
+
+/// One line per event, as Kafka's log4j pattern `[%d] %p %m (%c)%n` writes it.
+struct KafkaFormat;
+
+impl<S, N> FormatEvent<S, N> for KafkaFormat
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let metadata = event.metadata();
+        let text = EventText::of(event);
+        writeln!(writer, "[{}] {} {text} ({})", Timestamp(SystemTime::now()), metadata.level(), metadata.target())
+    }
+}
+
+/// An event's message and fields.
+#[derive(Default)]
+struct EventText {
+    message: String,
+    /// Each as ` name=value`.
+    fields: String,
+}
+
+impl EventText {
+    fn of(event: &Event<'_>) -> EventText {
+        let mut text = EventText::default();
+        event.record(&mut text);
+        text
+    }
+}
+
+impl Visit for EventText {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a string cannot fail, but what is written may.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.fields, " {name}={value:?}"),
+        };
+    }
+}
+
+/// In one line, whatever the values are: what a peer sent must not pass for an event of its own.
+impl fmt::Display for EventText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.message.chars().chain(self.fields.chars()) {
+            if character.is_control() {
+                write!(f, "{}", character.escape_default())?;
+            } else {
+                f.write_char(character)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `2026-11-29 16:00:00,123`
+struct Timestamp(SystemTime);
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = self.0.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (year, month, day) = civil_date((since.as_secs() / 86_400) as i64);
+        let second = since.as_secs() % 86_400;
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02},{:03}", since.subsec_millis())
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01; the proleptic Gregorian calendar in eras of 400 years, each
+/// beginning on a first of March so that leap days come last.
+fn civil_date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+/// An event that was logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturedEvent {
+    pub level: Level,
+    /// The module.
+    pub target: String,
+    /// Message and fields, as in the log.
+    pub text: String,
+}
+
+/// Keeps what the current thread logs, at any level, instead of writing it; until it is dropped. For tests.
+pub struct LogCapture {
+    events: Arc<Mutex<Vec<CapturedEvent>>>,
+    _default: DefaultGuard,
+}
+
+impl LogCapture {
+    pub fn start() -> LogCapture {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let layer = CaptureLayer(Arc::clone(&events));
+        LogCapture { events, _default: tracing::subscriber::set_default(Registry::default().with(layer)) }
+    }
+
+    /// What was logged since the last call, or the start.
+    pub fn take(&self) -> Vec<CapturedEvent> {
+        std::mem::take(&mut self.events.lock())
+    }
+}
+
+struct CaptureLayer(Arc<Mutex<Vec<CapturedEvent>>>);
+
+impl<S: Subscriber> Layer<S> for CaptureLayer {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let metadata = event.metadata();
+        self.0.lock().push(CapturedEvent {
+            level: *metadata.level(),
+            target: metadata.target().to_owned(),
+            text: EventText::of(event).to_string(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::time::Duration;
+
+    use tracing::{debug, info, warn};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn written(variables: &[(&str, &str)], log: impl FnOnce()) -> String {
+        let variable = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = subscriber(move || writer.clone(), filter(variable).unwrap());
+        tracing::subscriber::with_default(subscriber, log);
+        String::from_utf8(std::mem::take(&mut written.0.lock())).unwrap()
+    }
+
+    #[test]
+    fn writes_lines_like_kafkas() {
+        let line = written(&[], || info!(offset = 7, name = "a b", "log loaded"));
+        let (time, rest) = line.split_at(25);
+        assert_eq!(rest, " INFO log loaded offset=7 name=\"a b\" (ottla::telemetry::tests)\n");
+        let shape: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        assert_eq!(shape, "[0000-00-00 00:00:00,000]");
+    }
+
+    #[test]
+    fn an_event_is_one_line() {
+        let line = written(&[], || warn!(client = %"x\n[2026-11-29 16:00:00,123] INFO all is well\u{1b}[2J", "odd"));
+        assert_eq!(line.lines().count(), 1);
+        assert!(!line.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn the_environment_says_what_is_logged() {
+        let log = || {
+            debug!("details");
+            warn!("trouble");
+        };
+        assert_eq!(written(&[], log).lines().count(), 1);
+        assert_eq!(written(&[("RUST_LOG", "DEBUG")], log).lines().count(), 2);
+        assert_eq!(written(&[("RUST_LOG", "debug"), ("OTTLA_LOG", "error")], log), "");
+        assert_eq!(written(&[("OTTLA_LOG", "error,ottla::telemetry=debug")], log).lines().count(), 2);
+        let error = filter(|name| (name == "OTTLA_LOG").then(|| "ottla=loud".to_owned())).unwrap_err();
+        assert!(error.to_string().starts_with("OTTLA_LOG: "), "{error}");
+    }
+
+    #[test]
+    fn timestamps_are_utc() {
+        let text = |seconds, millis| {
+            Timestamp(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(millis)).to_string()
+        };
+        assert_eq!(text(0, 0), "1970-01-01 00:00:00,000");
+        assert_eq!(text(951_782_399, 999), "2000-02-28 23:59:59,999");
+        assert_eq!(text(951_782_400, 0), "2000-02-29 00:00:00,000");
+        assert_eq!(text(1_796_054_400, 5), "2026-11-30 16:00:00,005");
+        assert_eq!(text(4_107_542_400, 0), "2100-03-01 00:00:00,000");
+    }
+
+    #[test]
+    fn captures_what_is_logged() {
+        let capture = LogCapture::start();
+        debug!(size = -1, "frame refused");
+        let [event] = &capture.take()[..] else { panic!("one event") };
+        assert_eq!((event.level, event.text.as_str()), (Level::DEBUG, "frame refused size=-1"));
+        assert_eq!(event.target, "ottla::telemetry::tests");
+        assert_eq!(capture.take(), []);
+    }
+}
