@@ -105,7 +105,9 @@ impl Background {
     /// Does all jobs that wait, and the delayed ones whose time has come once `elapsed` more has passed, on this
     /// thread. Nothing if there are threads.
     pub fn run_pending(&self, elapsed: Duration) {
-        let Mode::Stepped(stepped) = &self.mode else { return };
+        let Mode::Stepped(stepped) = &self.mode else {
+            return;
+        };
         stepped.lock().now += elapsed;
         loop {
             let job = {

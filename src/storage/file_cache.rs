@@ -63,12 +63,13 @@ impl FileCache {
         Arc::new(CachedFile {
             cache: self.clone(),
             dir: dir.clone(),
-            slot: Mutex::new(Slot { name, file: None }),
+            slot: Mutex::new(Slot { name, file: None, is_removed: false }),
             create: AtomicBool::new(create),
             used: AtomicBool::new(false),
             unsynced: AtomicBool::new(false),
             sync_failed: AtomicBool::new(false),
-            syncing: AtomicBool::new(false),
+            sync: Mutex::new(()),
+            is_sync_queued: AtomicBool::new(false),
         })
     }
 
@@ -89,7 +90,9 @@ impl FileCache {
             while open.len() > self.capacity && looks > 0 {
                 looks -= 1;
                 let Some(weak) = open.pop_front() else { break };
-                let Some(candidate) = weak.upgrade() else { continue };
+                let Some(candidate) = weak.upgrade() else {
+                    continue;
+                };
                 if Arc::ptr_eq(&candidate, file) || candidate.used.swap(false, Ordering::Relaxed) {
                     open.push_back(weak);
                 } else if candidate.unsynced.load(Ordering::Acquire) || candidate.sync_failed.load(Ordering::Acquire) {
@@ -105,13 +108,13 @@ impl FileCache {
         // Closing may write; not under the lock.
         drop(closed);
         if let Some(candidate) = unsynced
-            && !candidate.syncing.swap(true, Ordering::AcqRel)
+            && !candidate.is_sync_queued.swap(true, Ordering::AcqRel)
         {
             self.background.run(Lane::Housekeeping, move || {
                 if let Err(error) = candidate.sync() {
                     error!(path = %candidate.path().display(), %error, "cannot write records to disk");
                 }
-                candidate.syncing.store(false, Ordering::Release);
+                candidate.is_sync_queued.store(false, Ordering::Release);
             });
         }
     }
@@ -128,12 +131,15 @@ pub struct CachedFile {
     unsynced: AtomicBool,
     /// A sync failed: nobody knows any more what is on disk.
     sync_failed: AtomicBool,
-    syncing: AtomicBool,
+    /// Held during a sync.
+    sync: Mutex<()>,
+    is_sync_queued: AtomicBool,
 }
 
 struct Slot {
     name: FileName,
     file: Option<Arc<dyn DiskFile>>,
+    is_removed: bool,
 }
 
 impl CachedFile {
@@ -157,6 +163,11 @@ impl CachedFile {
         Ok(file)
     }
 
+    /// Another file has taken this one's name: the next use opens it.
+    pub fn reopen(&self) {
+        self.slot.lock().file = None;
+    }
+
     pub fn path(&self) -> PathBuf {
         self.slot.lock().name.path_in(&self.dir.path.read())
     }
@@ -165,20 +176,25 @@ impl CachedFile {
         &self.cache.disk
     }
 
-    /// To be called after each write.
+    /// To be called after each write. Called before it as well, the file stays open until it is synced.
     pub fn written(&self) {
         self.unsynced.store(true, Ordering::Release);
     }
 
     /// Makes all that was written durable. After an error every later call is an error, too.
     pub fn sync(self: &Arc<Self>) -> io::Result<()> {
+        // Whoever finds nothing left to sync must not return before the one that does it.
+        let _one_at_a_time = self.sync.lock();
         if self.sync_failed.load(Ordering::Acquire) {
             return Err(io::Error::other("an earlier sync of this file failed"));
         }
         if !self.unsynced.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        self.get().and_then(|file| file.sync_data()).inspect_err(|_| self.sync_failed.store(true, Ordering::Release))
+        match self.get().and_then(|file| file.sync_data()) {
+            Err(_) if self.slot.lock().is_removed => Ok(()),
+            result => result.inspect_err(|_| self.sync_failed.store(true, Ordering::Release)),
+        }
     }
 
     /// Gives the file another state, and so another name. That it is not there is no error.
@@ -197,6 +213,7 @@ impl CachedFile {
     pub fn remove(&self) -> io::Result<()> {
         let mut slot = self.slot.lock();
         let path = slot.name.path_in(&self.dir.path.read());
+        slot.is_removed = true;
         self.unsynced.store(false, Ordering::Release);
         let file = slot.file.take();
         let result = self.cache.disk.remove_if_exists(&path);

@@ -12,21 +12,39 @@
 //! segments. Called by the replica layer (partitions, the metadata log). Knows nothing of the wire, of replicas, or of
 //! the high watermark but what it is handed.
 
+pub(super) mod append;
+pub(super) mod change;
+mod flush;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
+use tracing::error;
 
 use crate::clock::Clock;
 use crate::config::TopicConfig;
 use crate::storage::background::Background;
 use crate::storage::disk::Disk;
-use crate::storage::file_cache::FileCache;
+use crate::storage::file_cache::{Directory, FileCache};
+use crate::storage::leader_epochs::LeaderEpochFileCache;
+use crate::storage::producer_state::{
+    ProducerStateConfig, ProducerStateError, ProducerStateManager, TransactionVersion, VerificationGuard,
+};
 use crate::storage::recovery::{DamagePolicy, RecoveryProgress, RecoveryReport};
+use crate::storage::segment::{BatchPosition, LogSegment};
 use crate::storage::slice::LogSlice;
-use crate::storage::validate::{AppendOrigin, ValidatedRecords};
-use crate::types::{LeaderEpoch, Offset, TopicPartition};
+use crate::types::{LeaderEpoch, Offset, ProducerId, TopicPartition};
+
+pub use flush::FlushError;
 
 /// What all logs of a process share.
 #[derive(Clone)]
@@ -51,11 +69,15 @@ pub struct LogParams {
     pub clean_shutdown: bool,
     /// What to do with damage that is followed by readable records.
     pub damage: DamagePolicy,
-    /// `producer.id.expiration.ms`
-    pub producer_id_expiration_ms: i64,
+    pub producers: ProducerStateConfig,
     /// Called now and then while a recovery reads.
     pub progress: Option<RecoveryProgress>,
+    /// Called once, from any thread, when the disk fails under this log: its log directory goes offline.
+    pub on_failure: Option<OnFailure>,
 }
+
+/// See [`LogParams::on_failure`].
+pub type OnFailure = Arc<dyn Fn(&io::Error) + Send + Sync>;
 
 /// Why a log cannot be opened. Damage is never a reason: it is repaired and reported.
 #[derive(Debug, Error)]
@@ -78,16 +100,42 @@ pub struct AppendInfo {
     pub flush_due: bool,
 }
 
+/// What an append knows beside the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AppendContext {
+    /// The verification that allowed records of a transaction (KIP-890).
+    pub guard: Option<VerificationGuard>,
+    /// Of the marker that is written.
+    pub transaction_version: TransactionVersion,
+}
+
 /// Why an append did not happen. Nothing was written, or else the log has failed.
 #[derive(Debug, Error)]
 pub enum AppendError {
     /// A follower was given records that are not behind its own (UNEXPECTED: the fetcher truncates or resets).
     #[error("records from {first_offset} to {last_offset} do not follow the log's end {log_end_offset}")]
     UnexpectedOffset { first_offset: Offset, last_offset: Offset, log_end_offset: Offset },
+    /// The producer's sequence, epoch or transaction forbids it.
+    #[error(transparent)]
+    Producer(#[from] ProducerStateError),
     /// RECORD_LIST_TOO_LARGE
     #[error("{size} bytes are more than a segment holds ({segment_bytes})")]
     LargerThanSegment { size: usize, segment_bytes: i32 },
     /// The disk failed now (`ENOSPC`, `EIO`, …): the caller takes the log directory offline.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The disk failed earlier, or the log was closed or deleted: KAFKA_STORAGE_ERROR.
+    #[error("the log is offline")]
+    Offline,
+}
+
+/// Why the log could not be changed.
+#[derive(Debug, Error)]
+pub enum ChangeError {
+    /// OFFSET_OUT_OF_RANGE
+    #[error("{offset} is behind the log's end {log_end_offset}")]
+    OutOfRange { offset: Offset, log_end_offset: Offset },
+    /// The disk failed now: the caller takes the log directory offline.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The disk failed earlier, or the log was closed or deleted: KAFKA_STORAGE_ERROR.
@@ -102,15 +150,15 @@ pub struct LogRead {
     pub slice: LogSlice,
     /// Not even the first batch fits within the byte limit.
     pub first_batch_incomplete: bool,
-    /// Where the first batch lies.
-    pub position: LogPosition,
+    /// Where the first batch lies; `None` if there is none below the bound.
+    pub position: Option<LogPosition>,
 }
 
 /// A place in the log. Two places of one segment can be compared by bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPosition {
     pub segment_base_offset: Offset,
-    pub bytes: u32,
+    pub bytes: u64,
 }
 
 /// Why records cannot be read.
@@ -124,7 +172,7 @@ pub enum ReadError {
     WouldBlock,
     /// The bytes on disk are no batches.
     #[error("segment {segment_base_offset} is damaged at {position}: {reason}")]
-    Corrupt { segment_base_offset: Offset, position: u32, reason: String },
+    Corrupt { segment_base_offset: Offset, position: u64, reason: String },
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -156,206 +204,254 @@ pub struct EpochEndOffset {
 /// A transaction whose records a reader of committed records leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbortedTransaction {
-    pub producer_id: crate::types::ProducerId,
+    pub producer_id: ProducerId,
     pub first_offset: Offset,
 }
-
-/// Why records are not durable. It is final: the log has failed.
-#[derive(Clone, Debug, Error)]
-#[error("flush failed: {0}")]
-pub struct FlushError(pub Arc<io::Error>);
 
 /// The sizes of a segment, for metrics and admin requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
     pub base_offset: Offset,
-    pub size: u32,
+    pub size: u64,
 }
 
 /// A partition's log. Shared by all that read, write and clean it.
-pub struct Log {}
+pub struct Log {
+    /// For jobs that outlive a call.
+    pub(super) this: Weak<Log>,
+    pub(super) context: LogContext,
+    pub(super) topic_partition: TopicPartition,
+    pub(super) dir: Arc<Directory>,
+    pub(super) config: ArcSwap<TopicConfig>,
+    pub(super) state: AtomicU8,
+    pub(super) on_failure: Option<OnFailure>,
+    pub(super) writer: Mutex<Writer>,
+    /// In order, never empty; the last one is written to.
+    pub(super) segments: ArcSwap<Vec<Arc<LogSegment>>>,
+    pub(super) end: RwLock<LogEnd>,
+    /// `end.offset`, for those who need nothing else.
+    pub(super) log_end_offset: AtomicI64,
+    pub(super) log_start_offset: AtomicI64,
+    pub(super) recovery_point: AtomicI64,
+    /// -1: none.
+    pub(super) first_unstable_offset: AtomicI64,
+    pub(super) markers: Markers,
+    pub(super) epochs: Mutex<LeaderEpochFileCache>,
+    pub(super) recent: Mutex<RecentBatches>,
+    pub(super) commits: Mutex<flush::Commits>,
+    pub(super) last_flush_ms: AtomicI64,
+    /// Files were made or renamed since the directory was synced.
+    pub(super) has_unsynced_names: AtomicBool,
+    /// Held while the directory is synced.
+    pub(super) sync_names: Mutex<()>,
+}
 
-#[allow(unused_variables)]
+/// What only the one that changes the log may touch.
+pub(in crate::storage) struct Writer {
+    pub(super) producers: ProducerStateManager,
+    /// Of the last segment.
+    pub(super) active: ActiveSegment,
+    /// Something was written since the log was closed in order.
+    pub(super) has_changed: bool,
+}
+
+/// What decides when the last segment gets index entries, is written out and is rolled.
+pub(in crate::storage) struct ActiveSegment {
+    pub(super) created_ms: i64,
+    pub(super) roll_jitter_ms: i64,
+    /// The largest timestamp in the first batch; `None`: not read yet, or there is no batch.
+    pub(super) first_timestamp: Option<i64>,
+    pub(super) bytes_since_index_entry: u64,
+    /// Bytes that the system was told to write out.
+    pub(super) written_back: u64,
+    /// Bytes that blocks were reserved for, counted from the start of the file.
+    pub(super) reserved: u64,
+}
+
+impl ActiveSegment {
+    pub(super) fn new(now_ms: i64, config: &TopicConfig, size: u64) -> ActiveSegment {
+        let jitter_ms = config.segment_jitter_ms.min(config.segment_ms).max(0);
+        ActiveSegment {
+            created_ms: now_ms,
+            roll_jitter_ms: if jitter_ms > 0 { rand::random_range(0..jitter_ms) } else { 0 },
+            first_timestamp: None,
+            bytes_since_index_entry: 0,
+            written_back: size,
+            // What is reserved in full is given back as what is reserved bit by bit.
+            reserved: if config.preallocate { config.segment_bytes.max(0) as u64 } else { 0 },
+        }
+    }
+}
+
+/// The log's end, as an offset and as a place.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::storage) struct LogEnd {
+    pub(super) offset: Offset,
+    pub(super) segment_base_offset: Offset,
+    pub(super) position: u64,
+}
+
+/// Lets the high watermark rise without a lock while no transaction waits for it.
+pub(in crate::storage) struct Markers {
+    /// Offset of the last transaction marker.
+    pub(super) last: AtomicI64,
+    /// The producer state knows of this high watermark.
+    pub(super) settled: AtomicI64,
+}
+
+/// Where the last batches lie: a consumer at the end of the log needs neither index nor file to be told.
+#[derive(Default)]
+pub(in crate::storage) struct RecentBatches {
+    pub(super) batches: VecDeque<(Offset, BatchPosition)>,
+}
+
+impl RecentBatches {
+    const MAX: usize = 32;
+
+    fn push(&mut self, segment_base_offset: Offset, batch: BatchPosition) {
+        if self.batches.len() == Self::MAX {
+            self.batches.pop_front();
+        }
+        self.batches.push_back((segment_base_offset, batch));
+    }
+
+    /// The first batch whose last offset is `offset` or larger, with its segment, if it is one of these.
+    fn find(&self, offset: Offset) -> Option<(Offset, BatchPosition)> {
+        // What is before the oldest is not known here.
+        let (_, oldest) = self.batches.front()?;
+        if offset < oldest.base_offset {
+            return None;
+        }
+        let at = self.batches.partition_point(|(_, batch)| batch.last_offset < offset);
+        self.batches.get(at).copied()
+    }
+
+    fn clear(&mut self) {
+        self.batches.clear();
+    }
+}
+
+pub(super) const OPEN: u8 = 0;
+pub(super) const FAILED: u8 = 1;
+pub(super) const CLOSED: u8 = 2;
+
 impl Log {
     /// Opens the log in `params.dir`, or makes an empty one; after a crash, reads what may not be on disk. Long only
     /// then. The caller runs several of them side by side.
     pub fn open(context: &LogContext, params: LogParams) -> Result<(Arc<Log>, RecoveryReport), LogOpenError> {
-        todo!()
+        crate::storage::recovery::open(context, params)
     }
 
     pub fn topic_partition(&self) -> &TopicPartition {
-        todo!()
+        &self.topic_partition
     }
 
+    /// The partition's directory.
     pub fn dir(&self) -> PathBuf {
-        todo!()
+        self.dir.path()
     }
 
     pub fn config(&self) -> Arc<TopicConfig> {
-        todo!()
+        self.config.load_full()
+    }
+
+    /// Takes over changed settings.
+    pub fn update_config(&self, config: Arc<TopicConfig>) {
+        self.config.store(config);
     }
 
     /// The first offset that may be read.
     pub fn log_start_offset(&self) -> Offset {
-        todo!()
+        Offset(self.log_start_offset.load(Ordering::Acquire))
     }
 
     /// The offset that the next record gets.
     pub fn log_end_offset(&self) -> Offset {
-        todo!()
+        Offset(self.log_end_offset.load(Ordering::Acquire))
     }
 
     /// Everything below is on disk; a crash recovery starts reading here.
     pub fn recovery_point(&self) -> Offset {
-        todo!()
+        Offset(self.recovery_point.load(Ordering::Acquire))
     }
 
     /// The first offset of the oldest transaction that is open, or was decided above the high watermark. The last
     /// stable offset is the smaller of this and the high watermark.
     pub fn first_unstable_offset(&self) -> Option<Offset> {
-        todo!()
+        let offset = self.first_unstable_offset.load(Ordering::Acquire);
+        (offset >= 0).then_some(Offset(offset))
     }
 
     /// Bytes of all segments.
     pub fn size(&self) -> u64 {
-        todo!()
+        self.segments.load().iter().map(|segment| segment.size()).sum()
     }
 
     pub fn segments(&self) -> Vec<SegmentInfo> {
-        todo!()
+        let info = |segment: &Arc<LogSegment>| SegmentInfo { base_offset: segment.base_offset(), size: segment.size() };
+        self.segments.load().iter().map(info).collect()
     }
 
     /// The disk failed, or the log was closed or deleted.
-    pub fn is_failed(&self) -> bool {
-        todo!()
-    }
-
-    /// Appends as the leader in `leader_epoch`. For [`AppendOrigin::Client`] and [`AppendOrigin::Coordinator`] offsets
-    /// and epoch are assigned here; the metadata quorum's leader has set its own.
-    pub fn append_as_leader(
-        &self,
-        records: ValidatedRecords,
-        leader_epoch: LeaderEpoch,
-        origin: AppendOrigin,
-    ) -> Result<AppendInfo, AppendError> {
-        todo!()
-    }
-
-    /// Appends what a leader sent, with its offsets and epochs.
-    pub fn append_as_follower(&self, records: ValidatedRecords) -> Result<AppendInfo, AppendError> {
-        todo!()
-    }
-
-    /// Tells where records from `start` on lie, below `upper_bound` (high watermark, last stable offset or log end)
-    /// and at most `max_bytes` long, or longer by as much as the first batch is if `min_one_batch`. Empty at the
-    /// bound.
-    pub fn read(
-        &self,
-        start: Offset,
-        max_bytes: usize,
-        upper_bound: Offset,
-        min_one_batch: bool,
-        wait: Wait,
-    ) -> Result<LogRead, ReadError> {
-        todo!()
-    }
-
-    /// The first record whose timestamp is `timestamp` or later.
-    pub fn offset_for_timestamp(&self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
-        todo!()
-    }
-
-    /// The first record of those with the largest timestamp (KIP-734). `None`: there is no record.
-    pub fn max_timestamp_offset(&self) -> Result<Option<TimestampOffset>, ReadError> {
-        todo!()
+    pub fn is_offline(&self) -> bool {
+        self.state.load(Ordering::Acquire) != OPEN
     }
 
     /// The epoch in which the leader wrote (or would write) the record at `offset`.
     pub fn leader_epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
-        todo!()
+        self.epochs.lock().epoch_for_offset(offset)
     }
 
     /// The last epoch that is known here.
     pub fn latest_epoch(&self) -> Option<LeaderEpoch> {
-        todo!()
+        self.epochs.lock().latest_epoch()
     }
 
-    /// This node became leader (or learnt of a leader) in `epoch`, which starts at the log's end. Durable on return.
-    pub fn assign_epoch(&self, epoch: LeaderEpoch, start_offset: Offset) -> Result<(), AppendError> {
-        todo!()
-    }
-
-    /// Where `epoch`, or the largest known one before it, ends. `None`: it is older than all that is known.
+    /// Where `epoch`, or the largest known one before it, ends. `None`: that is not known here.
     pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Option<EpochEndOffset> {
-        todo!()
+        let end = self.epochs.lock().end_offset_for(epoch, self.log_end_offset());
+        let known = end.end_offset.0 >= 0;
+        known.then_some(EpochEndOffset { leader_epoch: end.epoch, end_offset: end.end_offset })
     }
 
-    /// The aborted transactions that touch `start..end`.
-    pub fn aborted_transactions(&self, start: Offset, end: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
-        todo!()
+    /// Asks or tells the producers' state, under the log's lock: describe producers, verify transactions.
+    pub fn with_producers<T>(&self, act: impl FnOnce(&mut ProducerStateManager) -> T) -> T {
+        act(&mut self.writer.lock().producers)
     }
 
     /// Tells the log how far its records are replicated; a transaction decided below it is stable.
     pub fn on_high_watermark(&self, high_watermark: Offset) {
-        todo!()
+        if self.markers.settled.load(Ordering::Acquire) > self.markers.last.load(Ordering::Acquire) {
+            return;
+        }
+        let mut writer = self.writer.lock();
+        writer.producers.on_high_watermark_updated(high_watermark);
+        self.markers.settled.store(high_watermark.0, Ordering::Release);
+        self.publish_first_unstable(&writer);
     }
 
-    /// Makes `to` the first readable offset (DeleteRecords, or a follower copying its leader). Never moves back;
-    /// returns whether it moved. The caller keeps it at or below the high watermark.
-    pub fn advance_log_start_offset(&self, to: Offset) -> Result<bool, AppendError> {
-        todo!()
+    fn publish_first_unstable(&self, writer: &Writer) {
+        let log_start_offset = self.log_start_offset();
+        let first = writer.producers.first_unstable_offset().map_or(-1, |first| first.max(log_start_offset).0);
+        self.first_unstable_offset.store(first, Ordering::Release);
     }
 
-    /// Removes all records from `offset` on. Returns whether there were any.
-    pub fn truncate_to(&self, offset: Offset) -> Result<bool, AppendError> {
-        todo!()
+    fn publish_end(&self, end: LogEnd) {
+        *self.end.write() = end;
+        self.log_end_offset.store(end.offset.0, Ordering::Release);
     }
 
-    /// Removes all records; the next one gets `offset`.
-    pub fn truncate_fully_and_start_at(&self, offset: Offset) -> Result<(), AppendError> {
-        todo!()
+    fn active_segment(&self) -> Arc<LogSegment> {
+        self.segments.load().last().expect("a log has a segment").clone()
     }
 
-    /// Starts a new segment. Returns its base offset.
-    pub fn roll(&self) -> Result<Offset, AppendError> {
-        todo!()
-    }
-
-    /// Makes everything below `up_to` durable; waits for the disk.
-    pub fn flush(&self, up_to: Offset) -> Result<(), FlushError> {
-        todo!()
-    }
-
-    /// Makes everything below `up_to` durable and then calls `done`, from a helper thread (or at once, if it is
-    /// durable already). One flush of a log runs at a time and serves all that wait (group commit).
-    pub fn flush_then(self: &Arc<Self>, up_to: Offset, done: impl FnOnce(Result<(), FlushError>) + Send + 'static) {
-        todo!()
-    }
-
-    /// `flush.messages` or `flush.ms` ask for a flush at this time.
-    pub fn is_flush_due(&self, now_ms: i64) -> bool {
-        todo!()
-    }
-
-    /// Removes the segments that retention by time, by size or the log start offset have no use for; returns how many.
-    pub fn delete_old_segments(&self, now_ms: i64, high_watermark: Offset) -> Result<usize, AppendError> {
-        todo!()
-    }
-
-    /// Takes over changed settings.
-    pub fn update_config(&self, config: Arc<TopicConfig>) {
-        todo!()
-    }
-
-    /// Flushes, trims and closes; a clean-shutdown marker may be written once all logs were closed. Takes nothing
-    /// afterwards.
-    pub fn close(&self) -> Result<(), FlushError> {
-        todo!()
-    }
-
-    /// Renames the directory to `topic-partition.uuid-delete` and has it removed after `file.delete.delay.ms`. Reads
-    /// that are under way still finish.
-    pub fn delete(self: &Arc<Self>) -> io::Result<()> {
-        todo!()
+    /// The disk failed: nothing is taken any more.
+    fn fail(&self, error: &io::Error) {
+        if self.state.compare_exchange(OPEN, FAILED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            match &self.on_failure {
+                Some(on_failure) => on_failure(error),
+                None => error!(dir = %self.dir().display(), %error, "log failed and is offline"),
+            }
+        }
     }
 }

@@ -11,13 +11,21 @@ pub mod disk;
 pub mod file_cache;
 pub mod file_name;
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod golden;
+mod index_file;
 pub mod leader_epochs;
 pub mod log;
 pub mod meta_properties;
+pub mod offset_index;
 pub mod partition_metadata;
 pub mod producer_state;
 pub mod recovery;
+pub mod retention;
+mod scan;
+mod segment;
 pub mod slice;
+pub mod time_index;
 pub mod txn_index;
 pub mod validate;

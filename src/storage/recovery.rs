@@ -1,10 +1,45 @@
 //! Opening a log: what is trusted, what is read, and how damage is repaired.
+//!
+//! | | with the clean-shutdown marker | after a crash |
+//! |---|---|---|
+//! | sealed segments below the recovery point | trusted | trusted |
+//! | segments from the recovery point on | trusted | every byte read and checked, from the recovery point on |
+//! | the last segment | its end is read and checked, from the last index entry on | as above |
+//! | an index that is missing or cannot be right | built anew | built anew |
+//! | producer snapshots | the last one that is whole; the log behind it is read | the same |
+//! | leader epochs | the file; from the batches if there is none | the same, and from what was read |
+//!
+//! No damage keeps a log from being opened. What no longer is a whole batch with a right checksum is never served again:
+//! it is cut off at the end of the log, and elsewhere treated as [`DamagePolicy`] says. Every repair is reported; whoever
+//! opens the log writes the report to its own log. Only a disk that fails is an error.
 
+mod files;
+mod segments;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8};
+use std::time::Duration;
 
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
+
+use crate::storage::file_cache::Directory;
+use crate::storage::file_name::FileState;
+use crate::storage::leader_epochs::{self, LeaderEpochFileCache};
+use crate::storage::log::change::replay_producers;
+use crate::storage::log::{
+    ActiveSegment, Log, LogContext, LogEnd, LogOpenError, LogParams, Markers, OPEN, ReadError, Wait, Writer,
+};
+use crate::storage::producer_state::ProducerStateManager;
+use crate::storage::scan::{Frame, HeaderScan};
+use crate::storage::segment::{LogSegment, txn_io};
 use crate::types::Offset;
 
-/// What to do with damage that readable records follow.
+/// What to do with damage that readable records follow, in the part of a log that a crash may have damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamagePolicy {
     /// Cut the log off at the damage. Right wherever other replicas have the records: a log must stay a prefix of its
@@ -34,7 +69,8 @@ pub struct RecoveryStep {
 pub struct RecoveryReport {
     /// Bytes of records that were read to find out what is on disk.
     pub bytes_scanned: u64,
-    /// Bytes that were cut off or taken out because they hold no readable records.
+    /// Bytes that were cut off or taken out because they hold no readable records, or, by [`DamagePolicy::CutOff`],
+    /// follow such.
     pub bytes_removed: u64,
     /// What was wrong, and what was done about it, in the order it was found.
     pub repairs: Vec<Repair>,
@@ -47,4 +83,276 @@ pub struct Repair {
     pub file: String,
     pub found: String,
     pub done: &'static str,
+}
+
+/// A log that is being opened.
+struct Recovery<'a> {
+    context: &'a LogContext,
+    params: &'a LogParams,
+    dir: Arc<Directory>,
+    segments: Vec<Arc<LogSegment>>,
+    epochs: LeaderEpochFileCache,
+    /// There was no usable file of epochs: they are taken from the batches once all of those are known.
+    epochs_are_lost: bool,
+    /// Segments whose transaction index is to be built anew.
+    lost_txn_indexes: BTreeSet<Offset>,
+    /// Where the last segment's last index entry points.
+    last_indexed: u64,
+    log_end_offset: Offset,
+    has_new_names: bool,
+    report: RecoveryReport,
+}
+
+/// See [`Log::open`].
+pub(super) fn open(context: &LogContext, params: LogParams) -> Result<(Arc<Log>, RecoveryReport), LogOpenError> {
+    let path = params.dir.clone();
+    open_log(context, params).map_err(|source| LogOpenError::Io { path, source })
+}
+
+fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, RecoveryReport)> {
+    let has_new_names = !context.disk.exists(&params.dir)?;
+    if has_new_names {
+        context.disk.create_dir_all(&params.dir)?;
+        if let Some(parent) = params.dir.parent() {
+            context.disk.sync_dir(parent)?;
+        }
+    }
+    let dir = Directory::new(params.dir.clone());
+    let epochs = LeaderEpochFileCache::open(context.disk.clone(), dir.clone())?;
+    let mut recovery = Recovery {
+        context,
+        params: &params,
+        dir,
+        segments: Vec::new(),
+        epochs_are_lost: epochs.is_empty(),
+        epochs,
+        lost_txn_indexes: BTreeSet::new(),
+        last_indexed: 0,
+        log_end_offset: Offset(0),
+        has_new_names,
+        report: RecoveryReport::default(),
+    };
+    let found = recovery.tidy_directory()?;
+    recovery.load_segments(&found)?;
+    recovery.check_segments()?;
+    let log_start_offset = recovery.settle_bounds()?;
+    recovery.settle_epochs(log_start_offset)?;
+    let producers = recovery.load_producers(log_start_offset)?;
+    Ok(recovery.finish(log_start_offset, producers))
+}
+
+impl Recovery<'_> {
+    fn repaired(&mut self, file: impl ToString, found: impl ToString, done: &'static str) {
+        self.report.repairs.push(Repair { file: file.to_string(), found: found.to_string(), done });
+    }
+
+    /// Sees to it that there is a segment, and that the log does not end before it starts. Returns its start.
+    fn settle_bounds(&mut self) -> io::Result<Offset> {
+        let wanted = Offset(self.params.log_start_offset.0.max(0));
+        if !self.segments.is_empty() && self.log_end_offset < wanted {
+            let end = self.log_end_offset;
+            self.repaired(
+                "log-start-offset-checkpoint",
+                format!("the log starts at {wanted} and ends at {end}"),
+                "deleted all segments: their records had been deleted",
+            );
+            let removed = std::mem::take(&mut self.segments);
+            self.remove_segments(removed)?;
+            self.epochs.clear();
+        }
+        if self.segments.is_empty() {
+            let segment = LogSegment::create(&self.context.files, &self.dir, wanted)?;
+            self.segments.push(Arc::new(segment));
+            self.log_end_offset = wanted;
+            self.last_indexed = 0;
+            self.lost_txn_indexes.clear();
+            self.has_new_names = true;
+        }
+        Ok(wanted.max(self.segments[0].base_offset()))
+    }
+
+    /// Renames the files of segments that are none of the log's any more, and has them removed later.
+    fn remove_segments(&mut self, removed: Vec<Arc<LogSegment>>) -> io::Result<()> {
+        for segment in &removed {
+            self.report.bytes_removed += segment.size();
+            segment.rename(FileState::Deleted)?;
+        }
+        self.has_new_names = true;
+        let delay = Duration::from_millis(self.params.config.file_delete_delay_ms.max(0) as u64);
+        self.context.background.run_after(delay, move || {
+            // What cannot be removed now is removed by the next start.
+            removed.iter().for_each(|segment| drop(segment.remove()));
+        });
+        Ok(())
+    }
+
+    fn settle_epochs(&mut self, log_start_offset: Offset) -> io::Result<()> {
+        if self.epochs_are_lost && self.log_end_offset > log_start_offset {
+            self.epochs.clear();
+            self.epochs_from_batches()?;
+            if !self.epochs.is_empty() {
+                self.repaired(
+                    leader_epochs::FILE_NAME,
+                    "missing, empty or damaged",
+                    "took the epochs from the batches",
+                );
+            }
+        }
+        self.epochs.truncate_from_end(self.log_end_offset);
+        self.epochs.truncate_from_start(log_start_offset);
+        self.epochs.flush()
+    }
+
+    /// Epochs never fall, so a segment is walked over only if the one behind it begins in another epoch.
+    fn epochs_from_batches(&mut self) -> io::Result<()> {
+        for n in 0..self.segments.len() {
+            let segment = self.segments[n].clone();
+            let Some(first) = segment.first_frame(Wait::ForDisk).map_err(unreadable)? else {
+                continue;
+            };
+            self.epochs.assign_unflushed(first.leader_epoch(), first.base_offset());
+            let next = self.segments[n + 1..].iter().find(|segment| segment.size() > 0);
+            let next = match next {
+                Some(next) => next.first_frame(Wait::ForDisk).map_err(unreadable)?,
+                None => None,
+            };
+            if next.is_some_and(|next| next.leader_epoch() == first.leader_epoch()) {
+                continue;
+            }
+            let file = segment.file()?;
+            let base_offset = segment.base_offset();
+            let mut scan = HeaderScan::new(&*file, base_offset, 0, segment.size(), base_offset, Wait::ForDisk);
+            while let Some((_, frame)) = scan.next().map_err(|error| unreadable(segment.damaged(error)))? {
+                self.observe_epoch(&frame);
+            }
+        }
+        Ok(())
+    }
+
+    fn observe_epoch(&mut self, frame: &Frame) {
+        let epoch = frame.leader_epoch();
+        if epoch.0 >= 0 && self.epochs.latest_epoch().is_none_or(|latest| epoch > latest) {
+            self.epochs.assign_unflushed(epoch, frame.base_offset());
+        }
+    }
+
+    fn load_producers(&mut self, log_start_offset: Offset) -> io::Result<ProducerStateManager> {
+        let now_ms = self.context.clock.now_ms();
+        let disk = self.context.disk.clone();
+        let mut producers = ProducerStateManager::open(disk, self.dir.clone(), self.params.producers)?;
+        let base_offsets: BTreeSet<Offset> = self.segments.iter().map(|segment| segment.base_offset()).collect();
+        producers.remove_stray_snapshots(&base_offsets)?;
+        let end = self.log_end_offset;
+        let expected = producers.latest_snapshot_offset();
+
+        // A transaction index can only be built by someone who knows the producers before its segment.
+        let from = self.lost_txn_indexes.first().copied();
+        producers.truncate_and_reload(log_start_offset, from.unwrap_or(end), now_ms)?;
+        if producers.latest_snapshot_offset().is_none() {
+            let start = self.first_unexpired(producers.map_end_offset(), now_ms)?;
+            producers.update_map_end_offset(from.map_or(start, |from| start.min(from)).max(log_start_offset));
+        }
+        if from.is_none() && self.params.clean_shutdown && producers.map_end_offset() < end {
+            let found = match expected {
+                Some(offset) => format!("the last one is at {offset}, or was damaged"),
+                None => "missing".to_owned(),
+            };
+            self.repaired("producer snapshots", found, "rebuilt the producers' state from the batches");
+        }
+        self.replay(&mut producers, from)?;
+        producers.remove_expired(now_ms);
+        Ok(producers)
+    }
+
+    /// Reads the producers' batches up to the log's end, writes a snapshot at each segment on the way, as a roll does,
+    /// and completes the transaction indexes that were lost.
+    fn replay(&self, producers: &mut ProducerStateManager, lost_from: Option<Offset>) -> io::Result<()> {
+        let is_lost = |segment: &LogSegment| self.lost_txn_indexes.contains(&segment.base_offset());
+        for segment in self.segments.iter().filter(|segment| is_lost(segment)) {
+            segment.reset_txn_index()?;
+        }
+        let ends = self.segments[1..].iter().map(|segment| segment.base_offset()).chain([self.log_end_offset]);
+        for end in ends.filter(|end| *end <= self.log_end_offset).collect::<Vec<_>>() {
+            if end <= producers.map_end_offset() {
+                continue;
+            }
+            let replayed =
+                replay_producers(&self.segments, producers, end, |segment, aborted| match is_lost(segment) {
+                    true => segment.append_aborted(aborted).map_err(txn_io),
+                    false => Ok(()),
+                });
+            match replayed {
+                // A trusted segment that cannot be read has cost the producers in it, and no more.
+                Err(ReadError::Corrupt { .. }) => producers.update_map_end_offset(end),
+                result => result.map_err(unreadable)?,
+            }
+            if end < self.log_end_offset && lost_from.is_some() {
+                producers.take_snapshot()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the first segment begins, from `from` on, that is young enough to hold a producer that is not expired.
+    fn first_unexpired(&self, from: Offset, now_ms: i64) -> io::Result<Offset> {
+        let horizon_ms = now_ms.saturating_sub(self.params.producers.expiration_ms);
+        for segment in &self.segments {
+            let is_young = match segment.max_timestamp() {
+                Ok(Some(max)) => max.timestamp > horizon_ms,
+                Ok(None) | Err(_) => true,
+            };
+            if is_young && segment.size() > 0 {
+                return Ok(segment.base_offset().max(from));
+            }
+        }
+        Ok(self.log_end_offset.max(from))
+    }
+
+    fn finish(self, log_start_offset: Offset, producers: ProducerStateManager) -> (Arc<Log>, RecoveryReport) {
+        let end = self.log_end_offset;
+        let active = self.segments.last().expect("there is a segment");
+        let size = active.size();
+        let now_ms = self.context.clock.now_ms();
+        let is_clean = self.params.clean_shutdown && self.report.repairs.is_empty() && !self.has_new_names;
+        let recovery_point = match self.params.clean_shutdown {
+            true => end,
+            false => Offset(self.params.recovery_point.0.clamp(0, end.0)),
+        };
+        let first_unstable = producers.first_unstable_offset().map_or(-1, |first| first.max(log_start_offset).0);
+        let mut active_state = ActiveSegment::new(now_ms, &self.params.config, size);
+        active_state.bytes_since_index_entry = size - self.last_indexed.min(size);
+        let end = LogEnd { offset: end, segment_base_offset: active.base_offset(), position: size };
+        let log = Arc::new_cyclic(|this| Log {
+            this: this.clone(),
+            context: self.context.clone(),
+            topic_partition: self.params.topic_partition.clone(),
+            dir: self.dir,
+            config: ArcSwap::new(self.params.config.clone()),
+            state: AtomicU8::new(OPEN),
+            on_failure: self.params.on_failure.clone(),
+            writer: Mutex::new(Writer { producers, active: active_state, has_changed: !is_clean }),
+            segments: ArcSwap::from_pointee(self.segments),
+            end: RwLock::new(end),
+            log_end_offset: AtomicI64::new(end.offset.0),
+            log_start_offset: AtomicI64::new(log_start_offset.0),
+            recovery_point: AtomicI64::new(recovery_point.0),
+            first_unstable_offset: AtomicI64::new(first_unstable),
+            markers: Markers { last: AtomicI64::new(end.offset.0), settled: AtomicI64::new(-1) },
+            epochs: Mutex::new(self.epochs),
+            recent: Mutex::default(),
+            commits: Mutex::default(),
+            last_flush_ms: AtomicI64::new(now_ms),
+            has_unsynced_names: AtomicBool::new(self.has_new_names),
+            sync_names: Mutex::new(()),
+        });
+        (log, self.report)
+    }
+}
+
+/// What cannot be read here was looked at before, so that it is the disk's fault.
+fn unreadable(error: ReadError) -> io::Error {
+    match error {
+        ReadError::Io(error) => error,
+        error => io::Error::new(io::ErrorKind::InvalidData, error),
+    }
 }

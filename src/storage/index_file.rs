@@ -1,0 +1,304 @@
+//! The common part of the offset index and the time index: a file of entries of one size, ascending by their key.
+//!
+//! The entries of a segment that is being written collect in memory and go to the file in pages of 4 KiB; those of a
+//! sealed segment are all in the file. Lookups read single pages of the file through the page cache. They do not map it:
+//! a mapping would turn a read error of the disk into a signal that kills the process, could not say that it would have
+//! to wait for the disk, and 100,000 partitions would need more of them than a process may have.
+//!
+//! Kafka fills the file of the active segment with zeros up to `segment.index.bytes` and cuts them off when it rolls or
+//! closes in order; a file left by a crash still has them. As entries ascend strictly, zeros behind the first one are
+//! none.
+//!
+//! One writer at a time (the log's lock), any number of readers beside it.
+
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use thiserror::Error;
+
+use crate::storage::disk::DiskFile;
+use crate::storage::file_cache::CachedFile;
+use crate::storage::log::Wait;
+
+/// Why an index gives no answer.
+#[derive(Debug, Error)]
+pub enum IndexError {
+    #[error("the disk must be waited for")]
+    WouldBlock,
+    /// To be built anew; until then the segment is read from its start.
+    #[error("{0}")]
+    Corrupt(String),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// An entry of an index.
+pub(super) trait Entry: Copy + PartialEq {
+    const SIZE: usize;
+    /// Ascends strictly from entry to entry.
+    type Key: Ord + Copy;
+
+    fn key(&self) -> Self::Key;
+    fn encode(&self, bytes: &mut Vec<u8>);
+    /// `bytes` are as many as `SIZE`.
+    fn decode(bytes: &[u8]) -> Self;
+}
+
+/// What a search reads of the file at once.
+const PAGE_SIZE: usize = 4096;
+
+/// See the module's documentation.
+pub(super) struct IndexFile<E: Entry> {
+    file: Arc<CachedFile>,
+    state: RwLock<State<E>>,
+}
+
+struct State<E> {
+    /// Entries in the file; `None` until it was looked at.
+    on_file: Option<u32>,
+    /// The entries behind them.
+    tail: Vec<E>,
+    /// The last entry of all.
+    last: Option<E>,
+}
+
+impl<E: Entry> IndexFile<E> {
+    /// An index that is on disk; it is looked at when it is first used.
+    pub fn existing(file: Arc<CachedFile>) -> IndexFile<E> {
+        IndexFile { file, state: RwLock::new(State { on_file: None, tail: Vec::new(), last: None }) }
+    }
+
+    /// An index without entries. Its file is made, or emptied, by [`IndexFile::reset`].
+    pub fn new(file: Arc<CachedFile>) -> IndexFile<E> {
+        IndexFile { file, state: RwLock::new(State { on_file: Some(0), tail: Vec::new(), last: None }) }
+    }
+
+    pub fn file(&self) -> &Arc<CachedFile> {
+        &self.file
+    }
+
+    /// Removes all entries, in memory and on file.
+    pub fn reset(&self) -> io::Result<()> {
+        self.file.get()?.set_len(0)?;
+        *self.state.write() = State { on_file: Some(0), tail: Vec::new(), last: None };
+        Ok(())
+    }
+
+    /// Looks at the file if that was not done yet.
+    fn load(&self, wait: Wait) -> Result<(), IndexError> {
+        if self.state.read().on_file.is_some() {
+            return Ok(());
+        }
+        let file = self.file.get()?;
+        let len = file.file_len()?;
+        if len % E::SIZE as u64 != 0 || len / E::SIZE as u64 > u64::from(u32::MAX) {
+            return Err(IndexError::Corrupt(format!("{len} bytes are no whole number of entries of {}", E::SIZE)));
+        }
+        let (count, last) = whole_entries::<E>(&*file, (len / E::SIZE as u64) as u32, wait)?;
+        let mut state = self.state.write();
+        if state.on_file.is_none() {
+            state.last = last;
+            state.on_file = Some(count);
+        }
+        Ok(())
+    }
+
+    /// How many entries there are.
+    pub fn count(&self, wait: Wait) -> Result<u32, IndexError> {
+        self.load(wait)?;
+        let state = self.state.read();
+        Ok(state.on_file.unwrap_or(0) + state.tail.len() as u32)
+    }
+
+    pub fn last(&self, wait: Wait) -> Result<Option<E>, IndexError> {
+        self.load(wait)?;
+        Ok(self.state.read().last)
+    }
+
+    /// Adds an entry, whose key is larger than all before: asserted, as only a broken log could try anything else.
+    pub fn append(&self, entry: E) -> Result<(), IndexError> {
+        self.load(Wait::ForDisk)?;
+        let full = {
+            let mut state = self.state.write();
+            assert!(state.last.is_none_or(|last| last.key() < entry.key()), "index entries ascend");
+            state.tail.push(entry);
+            state.last = Some(entry);
+            state.tail.len() * E::SIZE >= PAGE_SIZE
+        };
+        if full {
+            self.write_out()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the entries that are only in memory to the file; not durable before the file is synced.
+    pub fn write_out(&self) -> io::Result<()> {
+        let (at, bytes) = {
+            let state = self.state.read();
+            if state.tail.is_empty() {
+                return Ok(());
+            }
+            let mut bytes = Vec::with_capacity(state.tail.len() * E::SIZE);
+            state.tail.iter().for_each(|entry| entry.encode(&mut bytes));
+            (u64::from(state.on_file.unwrap_or(0)), bytes)
+        };
+        // Readers look into the tail meanwhile; only this thread changes it.
+        self.file.get()?.write_all_at(&bytes, at * E::SIZE as u64)?;
+        self.file.written();
+        let mut state = self.state.write();
+        state.on_file = Some(at as u32 + state.tail.len() as u32);
+        state.tail = Vec::new();
+        Ok(())
+    }
+
+    /// Writes everything out and cuts off what a crash or a truncation left behind the last entry: the segment takes
+    /// no more, or the log is closed.
+    pub fn trim(&self) -> Result<(), IndexError> {
+        self.load(Wait::ForDisk)?;
+        self.write_out()?;
+        let len = u64::from(self.state.read().on_file.unwrap_or(0)) * E::SIZE as u64;
+        let file = self.file.get()?;
+        if file.file_len()? != len {
+            file.set_len(len)?;
+            self.file.written();
+        }
+        Ok(())
+    }
+
+    /// Keeps the first `count` entries.
+    pub fn truncate(&self, count: u32) -> Result<(), IndexError> {
+        self.load(Wait::ForDisk)?;
+        let on_file = self.state.read().on_file.unwrap_or(0);
+        if count >= on_file {
+            let mut state = self.state.write();
+            state.tail.truncate((count - on_file) as usize);
+            if let Some(last) = state.tail.last() {
+                state.last = Some(*last);
+                return Ok(());
+            }
+        }
+        let kept = count.min(on_file);
+        let file = self.file.get()?;
+        let last = match kept.checked_sub(1) {
+            Some(n) => Some(read_entry(&*file, n, Wait::ForDisk)?),
+            None => None,
+        };
+        let mut state = self.state.write();
+        state.tail.clear();
+        state.on_file = Some(kept);
+        state.last = last;
+        file.set_len(u64::from(kept) * E::SIZE as u64)?;
+        self.file.written();
+        Ok(())
+    }
+
+    /// The last entry of those for which `is_before` holds, and its number; they must come before all others.
+    pub fn last_where(&self, is_before: impl Fn(&E) -> bool, wait: Wait) -> Result<Option<(u32, E)>, IndexError> {
+        self.load(wait)?;
+        let on_file = {
+            let state = self.state.read();
+            let on_file = state.on_file.unwrap_or(0);
+            if let Some(n) = state.tail.partition_point(&is_before).checked_sub(1) {
+                return Ok(Some((on_file + n as u32, state.tail[n])));
+            }
+            on_file
+        };
+        if on_file == 0 {
+            return Ok(None);
+        }
+        search(&*self.file.get()?, on_file, is_before, wait)
+    }
+
+    /// All entries; for tests and for checks.
+    pub fn all(&self) -> Result<Vec<E>, IndexError> {
+        self.load(Wait::ForDisk)?;
+        let (on_file, tail) = {
+            let state = self.state.read();
+            (state.on_file.unwrap_or(0), state.tail.clone())
+        };
+        let mut bytes = vec![0; on_file as usize * E::SIZE];
+        self.file.get()?.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes.chunks_exact(E::SIZE).map(E::decode).chain(tail).collect())
+    }
+}
+
+/// How many of the first `count` entries are not Kafka's zeros, and the last one of them.
+fn whole_entries<E: Entry>(file: &dyn DiskFile, count: u32, wait: Wait) -> Result<(u32, Option<E>), IndexError> {
+    let Some(last) = count.checked_sub(1) else {
+        return Ok((0, None));
+    };
+    let zero = E::decode(&[0; 16][..E::SIZE]);
+    let last = read_entry::<E>(file, last, wait)?;
+    if last != zero || count == 1 {
+        return Ok((count, Some(last)));
+    }
+    // Entries, then zeros. The first entry may well be zero itself.
+    let (mut low, mut high) = (1, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match read_entry::<E>(file, middle, wait)? == zero {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    let last = read_entry::<E>(file, low - 1, wait)?;
+    // A file of nothing but zeros has no entry: one that says so little is not missed.
+    Ok(if last == zero { (0, None) } else { (low, Some(last)) })
+}
+
+fn search<E: Entry>(
+    file: &dyn DiskFile,
+    count: u32,
+    is_before: impl Fn(&E) -> bool,
+    wait: Wait,
+) -> Result<Option<(u32, E)>, IndexError> {
+    let per_page = (PAGE_SIZE / E::SIZE) as u32;
+    // The last page whose first entry is before.
+    let (mut low, mut high) = (0, count.div_ceil(per_page));
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match is_before(&read_entry::<E>(file, middle * per_page, wait)?) {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    let first = low * per_page;
+    let len = (count - first).min(per_page) as usize;
+    let mut page = [0; PAGE_SIZE];
+    let page = &mut page[..len * E::SIZE];
+    read(file, page, u64::from(first) * E::SIZE as u64, wait)?;
+    let entry = |n: usize| E::decode(&page[n * E::SIZE..][..E::SIZE]);
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match is_before(&entry(middle)) {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    Ok(low.checked_sub(1).map(|n| (first + n as u32, entry(n))))
+}
+
+fn read_entry<E: Entry>(file: &dyn DiskFile, n: u32, wait: Wait) -> Result<E, IndexError> {
+    let mut bytes = [0; 16];
+    read(file, &mut bytes[..E::SIZE], u64::from(n) * E::SIZE as u64, wait)?;
+    Ok(E::decode(&bytes[..E::SIZE]))
+}
+
+fn read(file: &dyn DiskFile, buffer: &mut [u8], position: u64, wait: Wait) -> Result<(), IndexError> {
+    let mut done = 0;
+    while done < buffer.len() {
+        let at = position + done as u64;
+        let n = match wait {
+            Wait::ForDisk => file.read_at(&mut buffer[done..], at)?,
+            Wait::Never => file.read_cached_at(&mut buffer[done..], at)?.ok_or(IndexError::WouldBlock)?,
+        };
+        if n == 0 {
+            // Truncated since it was looked at.
+            return Err(IndexError::Corrupt("the index is shorter than it was".to_owned()));
+        }
+        done += n;
+    }
+    Ok(())
+}

@@ -1,0 +1,430 @@
+//! What changes a log other than appends: epochs, the start, truncation, rolling, closing, deletion.
+//!
+//! All of it runs under the log's lock. Readers are shown a change before files are touched: first the bounds, then the
+//! list of segments.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tracing::error;
+
+use crate::record::batch::HEADER_SIZE;
+use crate::storage::background::Lane;
+use crate::storage::directory_name::{self, DirectoryKind};
+use crate::storage::disk::DiskFile;
+use crate::storage::file_name::FileState;
+use crate::storage::index_file::IndexError;
+use crate::storage::log::append::{index_io, producer_batch};
+use crate::storage::log::{ActiveSegment, CLOSED, ChangeError, FlushError, Log, LogEnd, OPEN, ReadError, Wait, Writer};
+use crate::storage::producer_state::ProducerStateManager;
+use crate::storage::retention::{self, SegmentAge};
+use crate::storage::scan::{Frame, HeaderScan};
+use crate::storage::segment::LogSegment;
+use crate::storage::txn_index::AbortedTxn;
+use crate::types::{LeaderEpoch, Offset};
+
+impl Log {
+    /// Notes that `epoch` begins at `start_offset`: this node leads from there on, or follows who does. Durable on
+    /// return.
+    pub fn assign_epoch(&self, epoch: LeaderEpoch, start_offset: Offset) -> Result<(), ChangeError> {
+        self.change(|| Ok(self.epochs.lock().assign(epoch, start_offset).map(drop)?))
+    }
+
+    /// Makes `to` the first readable offset (DeleteRecords, or a follower copying its leader). Never moves back; returns
+    /// whether it moved. The caller keeps it at or below the high watermark.
+    pub fn advance_log_start_offset(&self, to: Offset) -> Result<bool, ChangeError> {
+        let mut writer = self.writer.lock();
+        self.change(|| self.advance(&mut writer, to))
+    }
+
+    fn advance(&self, writer: &mut Writer, to: Offset) -> Result<bool, ChangeError> {
+        let log_end_offset = self.log_end_offset();
+        if to > log_end_offset {
+            return Err(ChangeError::OutOfRange { offset: to, log_end_offset });
+        }
+        if to <= self.log_start_offset() {
+            return Ok(false);
+        }
+        self.log_start_offset.store(to.0, Ordering::Release);
+        self.epochs.lock().truncate_from_start(to);
+        self.flush_epochs_later();
+        writer.producers.on_log_start_offset_incremented(to);
+        self.publish_first_unstable(writer);
+        Ok(true)
+    }
+
+    /// Removes the segments that retention by time, by size or the log's start have no use for; returns how many.
+    pub fn delete_old_segments(&self, now_ms: i64, high_watermark: Offset) -> Result<usize, ChangeError> {
+        let mut writer = self.writer.lock();
+        self.change(|| {
+            let mut segments = Vec::clone(&self.segments.load());
+            let ages = self.segment_ages(&segments)?;
+            let count =
+                retention::deletable(&ages, self.log_start_offset(), high_watermark, &self.config.load(), now_ms);
+            if count == 0 {
+                return Ok(0);
+            }
+            if count == segments.len() {
+                segments.push(self.roll_to(&mut writer, self.log_end_offset())?);
+            }
+            let kept = segments.split_off(count);
+            // Readers first lose the offsets, then the segments.
+            self.advance(&mut writer, kept[0].base_offset())?;
+            self.segments.store(Arc::new(kept));
+            self.remove_segments(&mut writer, segments)?;
+            Ok(count)
+        })
+    }
+
+    fn segment_ages(&self, segments: &[Arc<LogSegment>]) -> io::Result<Vec<SegmentAge>> {
+        let ends = segments[1..].iter().map(|next| next.base_offset()).chain([self.log_end_offset()]);
+        segments
+            .iter()
+            .zip(ends)
+            .map(|(segment, end_offset)| {
+                let largest_timestamp_ms = match segment.max_timestamp() {
+                    Ok(Some(max)) => max.timestamp,
+                    Ok(None) | Err(IndexError::Corrupt(_)) => segment.modified_ms()?,
+                    Err(error) => return Err(index_io(error)),
+                };
+                let (base_offset, size) = (segment.base_offset(), segment.size());
+                Ok(SegmentAge { base_offset, end_offset, size, largest_timestamp_ms })
+            })
+            .collect()
+    }
+
+    /// Removes all records from `offset` on, and the batch that holds it as a whole. Returns whether there were any.
+    pub fn truncate_to(&self, offset: Offset) -> Result<bool, ChangeError> {
+        let mut writer = self.writer.lock();
+        if offset >= self.log_end_offset() {
+            return Ok(false);
+        }
+        self.change(|| {
+            if self.segments.load()[0].base_offset() > offset {
+                self.start_anew(&mut writer, offset)?;
+            } else {
+                self.truncate(&mut writer, offset)?;
+            }
+            Ok(true)
+        })
+    }
+
+    /// Removes all records; the next one gets `offset`.
+    pub fn truncate_fully_and_start_at(&self, offset: Offset) -> Result<(), ChangeError> {
+        let mut writer = self.writer.lock();
+        self.change(|| self.start_anew(&mut writer, offset))
+    }
+
+    /// Starts a new segment unless the last one is empty. Returns the last one's base offset.
+    pub fn roll(&self) -> Result<Offset, ChangeError> {
+        let mut writer = self.writer.lock();
+        self.change(|| {
+            let active = self.active_segment();
+            if active.size() == 0 && active.base_offset() == self.log_end_offset() {
+                return Ok(active.base_offset());
+            }
+            Ok(self.roll_to(&mut writer, self.log_end_offset())?.base_offset())
+        })
+    }
+
+    /// Flushes, trims and closes. Takes nothing afterwards, but can still be read. Once all logs of a directory were
+    /// closed the clean-shutdown marker may be written.
+    pub fn close(&self) -> Result<(), FlushError> {
+        let mut writer = self.writer.lock();
+        if self.state.load(Ordering::Acquire) != OPEN {
+            return self.flush_all();
+        }
+        let result = self.close_files(&mut writer);
+        if let Err(error) = &result {
+            self.fail(error);
+        }
+        self.state.store(CLOSED, Ordering::Release);
+        result.map_err(|error| FlushError::Failed(Arc::new(error)))
+    }
+
+    fn close_files(&self, writer: &mut Writer) -> io::Result<()> {
+        if !writer.has_changed {
+            return self.epochs.lock().flush();
+        }
+        let active = self.active_segment();
+        active.seal().map_err(index_io)?;
+        if writer.active.reserved > active.size() {
+            active.release_reserved()?;
+        }
+        if let Some(snapshot) = writer.producers.take_snapshot()? {
+            snapshot.sync_data()?;
+        }
+        self.epochs.lock().flush()?;
+        self.has_unsynced_names.store(true, Ordering::Release);
+        self.sync_below(self.log_end_offset())?;
+        active.sync_all()
+    }
+
+    /// Takes the log out of use and renames its directory to `topic-partition.uuid-delete`; `file.delete.delay.ms` later
+    /// its files are removed. Reads that are under way finish. Returns the new directory.
+    pub fn delete(&self) -> io::Result<PathBuf> {
+        let writer = self.writer.lock();
+        self.state.store(CLOSED, Ordering::Release);
+        let dir = self.dir.path();
+        let deleted =
+            dir.with_file_name(directory_name::name_for(&self.topic_partition, DirectoryKind::Deleted).to_string());
+        self.dir.rename(&*self.context.disk, &deleted)?;
+        drop(writer);
+        if let Some(parent) = deleted.parent() {
+            self.context.disk.sync_dir(parent)?;
+        }
+        let delay = Duration::from_millis(self.config.load().file_delete_delay_ms.max(0) as u64);
+        let (disk, path) = (self.context.disk.clone(), deleted.clone());
+        self.context.background.run_after(delay, move || {
+            if let Err(error) = disk.remove_dir_all(&path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                error!(dir = %path.display(), %error, "cannot remove the directory of a deleted partition");
+            }
+        });
+        Ok(deleted)
+    }
+
+    // --- the parts, under the lock ---------------------------------------------------------------------------------
+
+    /// Runs `act` unless the log is offline; an error of the disk in it takes it there.
+    fn change<T>(&self, act: impl FnOnce() -> Result<T, ChangeError>) -> Result<T, ChangeError> {
+        if self.state.load(Ordering::Acquire) != OPEN {
+            return Err(ChangeError::Offline);
+        }
+        act().inspect_err(|error| {
+            if let ChangeError::Io(error) = error {
+                self.fail(error);
+            }
+        })
+    }
+
+    /// Seals the last segment and adds a new one for records from `offset` on.
+    pub(super) fn roll_to(&self, writer: &mut Writer, offset: Offset) -> io::Result<Arc<LogSegment>> {
+        let base_offset = offset.max(self.log_end_offset());
+        let old = self.active_segment();
+        if old.base_offset() == base_offset {
+            return Ok(old);
+        }
+        old.seal().map_err(index_io)?;
+        if writer.active.reserved > old.size() {
+            old.release_reserved()?;
+        }
+        let new = Arc::new(LogSegment::create(&self.context.files, &self.dir, base_offset)?);
+        writer.producers.update_map_end_offset(base_offset);
+        let snapshot = writer.producers.take_snapshot()?;
+        self.start_writing(writer, 0);
+        self.has_unsynced_names.store(true, Ordering::Release);
+
+        let mut segments = Vec::clone(&self.segments.load());
+        segments.push(new.clone());
+        self.segments.store(Arc::new(segments));
+        self.publish_end(LogEnd { offset: self.log_end_offset(), segment_base_offset: base_offset, position: 0 });
+        self.finish_roll_later(new.clone(), snapshot);
+        Ok(new)
+    }
+
+    /// The last segment, `size` bytes long, is written to from now on.
+    fn start_writing(&self, writer: &mut Writer, size: u64) {
+        writer.has_changed = true;
+        writer.active = ActiveSegment::new(self.context.clock.now_ms(), &self.config.load(), size);
+    }
+
+    /// What a roll leaves for a thread that may wait for the disk.
+    fn finish_roll_later(&self, new: Arc<LogSegment>, snapshot: Option<Arc<dyn DiskFile>>) {
+        let this = self.this.clone();
+        self.context.background.run(Lane::Housekeeping, move || {
+            let Some(log) = this.upgrade().filter(|log| !log.is_offline()) else {
+                return;
+            };
+            if let Err(error) = log.finish_roll(&new, snapshot) {
+                log.fail(&error);
+            }
+        });
+    }
+
+    fn finish_roll(&self, new: &LogSegment, snapshot: Option<Arc<dyn DiskFile>>) -> io::Result<()> {
+        let config = self.config.load();
+        if config.preallocate {
+            // A hint: a disk too full for it may yet take the records.
+            let _ = new.reserve(config.segment_bytes.max(0) as u64);
+        }
+        if let Some(snapshot) = snapshot {
+            snapshot.sync_data()?;
+        }
+        ignore_missing(self.sync_below(new.base_offset()))
+    }
+
+    /// Makes the log end at `offset`, which is within it. `offset` itself may be inside of a batch.
+    fn truncate(&self, writer: &mut Writer, offset: Offset) -> Result<(), ChangeError> {
+        let mut segments = Vec::clone(&self.segments.load());
+        let removed = segments.split_off(segments.partition_point(|segment| segment.base_offset() <= offset));
+        let active = segments.last().expect("the caller has looked").clone();
+        let cut = active.find(offset, active.size(), Wait::ForDisk).map_err(read_io)?;
+        // The records of a batch cannot be parted.
+        let end = cut.map_or(offset, |batch| batch.base_offset.min(offset));
+        let position = cut.map_or(active.size(), |batch| batch.position);
+
+        self.publish_end(LogEnd { offset: end, segment_base_offset: active.base_offset(), position });
+        self.recent.lock().clear();
+        self.segments.store(Arc::new(segments));
+        self.truncate_commits(end);
+        self.remove_segments(writer, removed)?;
+        if position < active.size() {
+            active.truncate(end, position).map_err(read_io)?;
+        }
+        self.start_writing(writer, position);
+        self.log_start_offset.fetch_min(end.0, Ordering::AcqRel);
+        self.epochs.lock().truncate_from_end(end);
+        self.flush_epochs_later();
+        self.reload_producers(writer, end)
+    }
+
+    fn start_anew(&self, writer: &mut Writer, offset: Offset) -> Result<(), ChangeError> {
+        let removed = Vec::clone(&self.segments.load());
+        // Names first: the new segment may have that of an old one.
+        removed.iter().try_for_each(|segment| segment.rename(FileState::Deleted))?;
+        let new = Arc::new(LogSegment::create(&self.context.files, &self.dir, offset)?);
+        self.publish_end(LogEnd { offset, segment_base_offset: offset, position: 0 });
+        self.log_start_offset.store(offset.0, Ordering::Release);
+        self.recent.lock().clear();
+        self.segments.store(Arc::new(vec![new]));
+        self.truncate_commits(offset);
+        self.has_unsynced_names.store(true, Ordering::Release);
+        self.start_writing(writer, 0);
+        self.remove_later(removed, Vec::new());
+        {
+            let mut epochs = self.epochs.lock();
+            epochs.clear();
+            epochs.flush()?;
+        }
+        writer.producers.truncate_fully_and_start_at(offset)?;
+        self.publish_first_unstable(writer);
+        Ok(())
+    }
+
+    /// The producers as of the log's new end.
+    fn reload_producers(&self, writer: &mut Writer, end: Offset) -> Result<(), ChangeError> {
+        let now_ms = self.context.clock.now_ms();
+        writer.producers.truncate_and_reload(self.log_start_offset(), end, now_ms)?;
+        replay_producers(&self.segments.load(), &mut writer.producers, end, |_, _| Ok(())).map_err(read_io)?;
+        self.markers.last.store(end.0, Ordering::Release);
+        self.publish_first_unstable(writer);
+        Ok(())
+    }
+
+    /// Renames the files of segments that are no longer in the list, and removes them after `file.delete.delay.ms`.
+    fn remove_segments(&self, writer: &mut Writer, removed: Vec<Arc<LogSegment>>) -> io::Result<()> {
+        let dir = self.dir.path();
+        let mut snapshots = Vec::new();
+        for segment in &removed {
+            segment.rename(FileState::Deleted)?;
+            if let Some(name) = writer.producers.remove_snapshot(segment.base_offset()) {
+                let deleted = name.with_state(FileState::Deleted).path_in(&dir);
+                ignore_missing(self.context.disk.rename(&name.path_in(&dir), &deleted))?;
+                snapshots.push(deleted);
+            }
+        }
+        self.remove_later(removed, snapshots);
+        Ok(())
+    }
+
+    fn remove_later(&self, removed: Vec<Arc<LogSegment>>, snapshots: Vec<PathBuf>) {
+        if removed.is_empty() {
+            return;
+        }
+        let delay = Duration::from_millis(self.config.load().file_delete_delay_ms.max(0) as u64);
+        let disk = self.context.disk.clone();
+        self.context.background.run_after(delay, move || {
+            let removed = removed.iter().try_for_each(|segment| segment.remove());
+            let removed =
+                removed.and_then(|()| snapshots.iter().try_for_each(|path| ignore_missing(disk.remove_file(path))));
+            if let Err(error) = removed {
+                // The next start of the node tries again.
+                error!(%error, "cannot remove the files of deleted segments");
+            }
+        });
+    }
+
+    /// The epochs' file may have too many entries, so it need not be written at once.
+    fn flush_epochs_later(&self) {
+        let this = self.this.clone();
+        self.context.background.run(Lane::Housekeeping, move || {
+            let Some(log) = this.upgrade().filter(|log| !log.is_offline()) else {
+                return;
+            };
+            let flushed = log.epochs.lock().flush();
+            if let Err(error) = ignore_missing(flushed) {
+                log.fail(&error);
+            }
+        });
+    }
+}
+
+/// Takes over the producers' batches from where their state ends up to `end`. `on_aborted` is told of the aborted
+/// transactions, with the segment in which their marker stands.
+pub(in crate::storage) fn replay_producers(
+    segments: &[Arc<LogSegment>],
+    producers: &mut ProducerStateManager,
+    end: Offset,
+    mut on_aborted: impl FnMut(&LogSegment, &AbortedTxn) -> io::Result<()>,
+) -> Result<(), ReadError> {
+    let from = producers.map_end_offset();
+    let first = segments.partition_point(|segment| segment.base_offset() <= from).saturating_sub(1);
+    for segment in segments[first..].iter().filter(|segment| segment.base_offset() < end) {
+        let size = segment.size();
+        let Some(start) = segment.find(producers.map_end_offset(), size, Wait::ForDisk)? else {
+            continue;
+        };
+        let file = segment.file()?;
+        let mut scan =
+            HeaderScan::new(&*file, segment.base_offset(), start.position, size, start.base_offset, Wait::ForDisk);
+        while let Some((position, frame)) = scan.next().map_err(|error| segment.damaged(error))? {
+            if frame.base_offset() >= end {
+                break;
+            }
+            if let Frame::Batch(header) = &frame
+                && header.has_producer_id()
+            {
+                let body = match header.is_control() {
+                    true => read_body(&*file, position, frame.size())?,
+                    false => Vec::new(),
+                };
+                if let Some(aborted) = producer_batch(header, &body).and_then(|batch| producers.replay(&batch)) {
+                    on_aborted(segment, &aborted)?;
+                }
+            }
+            producers.update_map_end_offset(frame.last_offset().plus(1));
+        }
+    }
+    producers.update_map_end_offset(end);
+    Ok(())
+}
+
+/// A marker is a few bytes; whatever is longer is none.
+const MAX_MARKER_SIZE: usize = 4096;
+
+fn read_body(file: &dyn DiskFile, position: u64, size: usize) -> io::Result<Vec<u8>> {
+    let mut body = vec![0; (size - HEADER_SIZE).min(MAX_MARKER_SIZE)];
+    file.read_exact_at(&mut body, position + HEADER_SIZE as u64)?;
+    Ok(body)
+}
+
+/// An error of reading in the midst of a change is one of the disk, too: nobody knows what it holds.
+fn read_io(error: ReadError) -> ChangeError {
+    match error {
+        ReadError::Io(error) => ChangeError::Io(error),
+        error => ChangeError::Io(io::Error::new(io::ErrorKind::InvalidData, error)),
+    }
+}
+
+/// For files that may be deleted meanwhile.
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}

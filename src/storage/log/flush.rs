@@ -1,0 +1,175 @@
+//! Making records durable, alone or for all that wait at once (group commit).
+//!
+//! A flush syncs what was written between the recovery point and the log's end, without any lock, so appends and reads
+//! go on meanwhile. One that fails is never repeated: the log fails, and all that waited learn of it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use thiserror::Error;
+
+use crate::storage::background::Lane;
+use crate::storage::log::{Log, OPEN};
+use crate::types::Offset;
+
+/// Why records are not durable.
+#[derive(Clone, Debug, Error)]
+pub enum FlushError {
+    /// It is final: the log has failed, or was closed.
+    #[error("records could not be made durable: {0}")]
+    Failed(#[source] Arc<io::Error>),
+    /// They are gone: the log was truncated below them meanwhile.
+    #[error("the records were truncated before they were durable")]
+    Truncated,
+}
+
+impl FlushError {
+    fn offline() -> FlushError {
+        FlushError::Failed(Arc::new(io::Error::other("the log is offline")))
+    }
+}
+
+type Done = Box<dyn FnOnce(Result<(), FlushError>) + Send>;
+
+/// Those that wait for a flush.
+#[derive(Default)]
+pub(in crate::storage) struct Commits {
+    is_running: bool,
+    waiting: Vec<(Offset, Done)>,
+    /// Counts truncations: a flush that one of them overtook says nothing about what was appended since.
+    truncations: u64,
+}
+
+impl Commits {
+    fn take(&mut self, is_served: impl Fn(Offset) -> bool) -> Vec<Done> {
+        let (served, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|(up_to, _)| is_served(*up_to));
+        self.waiting = waiting;
+        let served: Vec<(Offset, Done)> = served;
+        served.into_iter().map(|(_, done)| done).collect()
+    }
+}
+
+impl Log {
+    /// Makes everything below `up_to` durable; waits for the disk.
+    pub fn flush(&self, up_to: Offset) -> Result<(), FlushError> {
+        if self.recovery_point() >= up_to.min(self.log_end_offset()) && self.state.load(Ordering::Acquire) == OPEN {
+            return Ok(());
+        }
+        self.flush_all()
+    }
+
+    /// Makes everything below `up_to` durable and then calls `done`, from a helper thread (or at once, if it is durable
+    /// already). One flush of a log runs at a time and serves all that wait.
+    pub fn flush_then(&self, up_to: Offset, done: impl FnOnce(Result<(), FlushError>) + Send + 'static) {
+        let must_start = {
+            let mut commits = self.commits.lock();
+            // Looked at under the lock, or the flush that is just ending might be missed.
+            if self.recovery_point() >= up_to.min(self.log_end_offset()) {
+                drop(commits);
+                return done(Ok(()));
+            }
+            commits.waiting.push((up_to, Box::new(done)));
+            !std::mem::replace(&mut commits.is_running, true)
+        };
+        if must_start {
+            self.run_commit();
+        }
+    }
+
+    fn run_commit(&self) {
+        // The caller holds the log, so it is there; and the job has to hold it, or those that wait would not be told.
+        let Some(log) = self.this.upgrade() else {
+            return;
+        };
+        self.context.background.run(Lane::Sync, move || log.commit());
+    }
+
+    /// One flush for all that wait; those that come meanwhile wait for the next one.
+    fn commit(&self) {
+        let result = self.flush_all();
+        let (served, goes_on) = {
+            let mut commits = self.commits.lock();
+            let recovery_point = match &result {
+                Ok(()) => self.recovery_point(),
+                Err(_) => Offset(i64::MAX),
+            };
+            let served = commits.take(|up_to| up_to <= recovery_point);
+            commits.is_running = !commits.waiting.is_empty();
+            (served, commits.is_running)
+        };
+        // Queued again, not looped, so that a busy log does not keep a thread from the others.
+        if goes_on {
+            self.run_commit();
+        }
+        for done in served {
+            done(result.clone());
+        }
+    }
+
+    /// Makes all that is below the log's end now durable.
+    pub(super) fn flush_all(&self) -> Result<(), FlushError> {
+        if self.state.load(Ordering::Acquire) != OPEN {
+            return Err(FlushError::offline());
+        }
+        self.sync_below(self.log_end_offset()).map_err(|error| {
+            self.fail(&error);
+            FlushError::Failed(Arc::new(error))
+        })
+    }
+
+    /// Makes all that is below `end` durable, which is at most the log's end.
+    pub(super) fn sync_below(&self, end: Offset) -> io::Result<()> {
+        let truncations = self.commits.lock().truncations;
+        // Loaded after the end was: it is within.
+        let segments = self.segments.load_full();
+        let from = self.recovery_point();
+        let first = segments.partition_point(|segment| segment.base_offset() <= from).saturating_sub(1);
+        let (active, sealed) = segments[first..].split_last().expect("a log has a segment");
+        for segment in sealed.iter().filter(|segment| segment.base_offset() < end) {
+            segment.sync_all()?;
+        }
+        if active.base_offset() < end {
+            active.sync_log()?;
+        }
+        {
+            // Whoever finds nothing left to sync must not return before the one that does it.
+            let _one_at_a_time = self.sync_names.lock();
+            if self.has_unsynced_names.swap(false, Ordering::AcqRel) {
+                self.context.disk.sync_dir(&self.dir.path())?;
+            }
+        }
+        self.last_flush_ms.store(self.context.clock.now_ms(), Ordering::Relaxed);
+        self.raise_recovery_point(end, truncations);
+        Ok(())
+    }
+
+    /// The log now ends at `log_end_offset`: what was durable above it no longer is, and who waits for more waits in vain.
+    pub(super) fn truncate_commits(&self, log_end_offset: Offset) {
+        let in_vain = {
+            let mut commits = self.commits.lock();
+            commits.truncations += 1;
+            self.recovery_point.fetch_min(log_end_offset.0, Ordering::AcqRel);
+            commits.take(|up_to| up_to > log_end_offset)
+        };
+        for done in in_vain {
+            done(Err(FlushError::Truncated));
+        }
+    }
+
+    /// Everything below `offset` is durable, as of a time when there had been so many truncations.
+    pub(super) fn raise_recovery_point(&self, offset: Offset, truncations: u64) {
+        let commits = self.commits.lock();
+        if commits.truncations == truncations {
+            self.recovery_point.fetch_max(offset.0, Ordering::AcqRel);
+        }
+    }
+
+    /// `flush.messages` or `flush.ms` ask for a flush at this time.
+    pub fn is_flush_due(&self, now_ms: i64) -> bool {
+        let config = self.config.load();
+        let unflushed = self.log_end_offset().0 - self.recovery_point().0;
+        let since_ms = now_ms.saturating_sub(self.last_flush_ms.load(Ordering::Relaxed));
+        unflushed > 0 && (unflushed >= config.flush_messages || since_ms >= config.flush_ms)
+    }
+}

@@ -1,0 +1,348 @@
+//! Finding records: by offset for fetches, by time for ListOffsets, and the aborted transactions among them.
+//!
+//! Nothing here takes the log's lock. A reader loads the log's end first and the list of segments after it, so that the
+//! list holds at least what the end promises; what was appended since is beyond the end that it goes by.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+
+use crate::record::batch::{BatchHeader, HEADER_SIZE, NO_TIMESTAMP};
+use crate::record::record::RecordStream;
+use crate::storage::background::Lane;
+use crate::storage::index_file::IndexError;
+use crate::storage::log::{AbortedTransaction, Log, LogEnd, LogPosition, LogRead, ReadError, TimestampOffset, Wait};
+use crate::storage::scan::{Frame, HeaderScan};
+use crate::storage::segment::{BatchPosition, LogSegment};
+use crate::storage::slice::LogSlice;
+use crate::storage::time_index::TimestampEntry;
+use crate::storage::txn_index::AbortedTxn;
+use crate::types::Offset;
+
+impl Log {
+    /// Tells where records from `start` on lie, below `upper_bound` (high watermark, last stable offset or log end) and
+    /// at most `max_bytes` long; but the whole first batch, however long it is, if `min_one_batch`. Empty at the bound
+    /// and above.
+    pub fn read(
+        &self,
+        start: Offset,
+        max_bytes: usize,
+        upper_bound: Offset,
+        min_one_batch: bool,
+        wait: Wait,
+    ) -> Result<LogRead, ReadError> {
+        loop {
+            let end = *self.end.read();
+            let log_start_offset = self.log_start_offset();
+            if start < log_start_offset || start > end.offset {
+                return Err(ReadError::OutOfRange { offset: start, log_start_offset, log_end_offset: end.offset });
+            }
+            match self.read_below(end, start, max_bytes, upper_bound.min(end.offset), min_one_batch, wait) {
+                // The segment was deleted since; the log's start tells.
+                Err(ReadError::Io(error))
+                    if error.kind() == io::ErrorKind::NotFound && self.log_start_offset() > log_start_offset => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn read_below(
+        &self,
+        end: LogEnd,
+        start: Offset,
+        max_bytes: usize,
+        upper_bound: Offset,
+        min_one_batch: bool,
+        wait: Wait,
+    ) -> Result<LogRead, ReadError> {
+        let nothing = LogRead { slice: LogSlice::empty(), first_batch_incomplete: false, position: None };
+        if start >= upper_bound {
+            return Ok(nothing);
+        }
+        let Some((segment, first)) = self.find(end, start, wait)? else {
+            return Ok(nothing);
+        };
+        // Only if compaction left a gap up to the bound.
+        if first.base_offset >= upper_bound {
+            return Ok(nothing);
+        }
+        let limit = match self.limit_within(&segment, end) {
+            // The bound lies behind all of this segment.
+            limit if upper_bound == end.offset => limit,
+            limit => match self.find_in(&segment, upper_bound, limit, wait)? {
+                Some(batch) => batch.position,
+                None => limit,
+            },
+        };
+        let wanted = if min_one_batch { max_bytes.max(first.size as usize) } else { max_bytes };
+        let len = (limit.saturating_sub(first.position) as usize).min(wanted);
+        Ok(LogRead {
+            slice: LogSlice::new(segment.file()?, first.position, len),
+            first_batch_incomplete: wanted < first.size as usize,
+            position: Some(LogPosition { segment_base_offset: segment.base_offset(), bytes: first.position }),
+        })
+    }
+
+    /// How much of a segment is below the log's end.
+    fn limit_within(&self, segment: &LogSegment, end: LogEnd) -> u64 {
+        if segment.base_offset() == end.segment_base_offset { end.position } else { segment.size() }
+    }
+
+    /// The first batch whose last offset is `offset` or larger.
+    fn find(
+        &self,
+        end: LogEnd,
+        offset: Offset,
+        wait: Wait,
+    ) -> Result<Option<(Arc<LogSegment>, BatchPosition)>, ReadError> {
+        let segments = self.segments.load();
+        let recent = self.recent.lock().find(offset);
+        if let Some((base_offset, batch)) = recent
+            && let Ok(at) = segments.binary_search_by_key(&base_offset, |segment| segment.base_offset())
+            && batch.position + batch.size <= self.limit_within(&segments[at], end)
+        {
+            return Ok(Some((segments[at].clone(), batch)));
+        }
+        let first = segments.partition_point(|segment| segment.base_offset() <= offset).saturating_sub(1);
+        for segment in &segments[first..] {
+            if segment.base_offset() >= end.offset {
+                break;
+            }
+            let limit = self.limit_within(segment, end);
+            if let Some(batch) = self.find_on_disk(segment, offset, limit, wait)? {
+                return Ok(Some((segment.clone(), batch)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// As [`Self::find`] in one segment.
+    fn find_in(
+        &self,
+        segment: &Arc<LogSegment>,
+        offset: Offset,
+        limit: u64,
+        wait: Wait,
+    ) -> Result<Option<BatchPosition>, ReadError> {
+        match self.recent.lock().find(offset) {
+            Some((base_offset, batch)) if base_offset == segment.base_offset() => {
+                return Ok((batch.position < limit).then_some(batch));
+            }
+            // The batches before it are all below.
+            Some(_) | None => {}
+        }
+        self.find_on_disk(segment, offset, limit, wait)
+    }
+
+    fn find_on_disk(
+        &self,
+        segment: &Arc<LogSegment>,
+        offset: Offset,
+        limit: u64,
+        wait: Wait,
+    ) -> Result<Option<BatchPosition>, ReadError> {
+        let trusted = !segment.distrusts_index();
+        let found = segment.find(offset, limit, wait);
+        if trusted && segment.distrusts_index() {
+            self.rebuild_indexes_later(segment);
+        }
+        found
+    }
+
+    /// A sealed segment whose index was caught lying gets a new one; that of the last segment was checked when the log was
+    /// opened, and belongs to the writer.
+    fn rebuild_indexes_later(&self, segment: &Arc<LogSegment>) {
+        let this = self.this.clone();
+        let segment = segment.clone();
+        self.context.background.run_if_idle(Lane::Housekeeping, move || {
+            let Some(log) = this.upgrade().filter(|log| !log.is_offline()) else { return };
+            let is_sealed = log.active_segment().base_offset() > segment.base_offset();
+            let interval = log.config.load().index_interval_bytes.max(0) as u64;
+            if is_sealed && let Err(error) = segment.rebuild_indexes(interval) {
+                tracing::warn!(partition = %log.topic_partition, segment = %segment.base_offset(), %error, "cannot rebuild the index of a segment");
+            }
+        });
+    }
+
+    // --- by time -----------------------------------------------------------------------------------------------
+
+    /// The first record whose timestamp is `timestamp` or later.
+    pub fn offset_for_timestamp(&self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
+        let end = *self.end.read();
+        let log_start_offset = self.log_start_offset();
+        for segment in self.segments.load().iter().filter(|segment| segment.base_offset() < end.offset) {
+            let limit = self.limit_within(segment, end);
+            // The last entry of a sealed segment's index is the largest timestamp in it.
+            match segment.max_timestamp() {
+                Ok(max) if max.map_or(NO_TIMESTAMP, |max| max.timestamp) < timestamp => continue,
+                Ok(_) | Err(IndexError::Corrupt(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let from = self.position_before(segment, timestamp, log_start_offset, limit)?;
+            let is_wanted = |record: (i64, Offset)| record.0 >= timestamp && record.1 >= log_start_offset;
+            let batch_qualifies =
+                |frame: &Frame| frame.max_timestamp() >= timestamp && frame.last_offset() >= log_start_offset;
+            if let Some(found) = self.first_record(segment, from, limit, batch_qualifies, is_wanted)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where to begin looking for `timestamp`: all before is earlier.
+    fn position_before(
+        &self,
+        segment: &Arc<LogSegment>,
+        timestamp: i64,
+        log_start_offset: Offset,
+        limit: u64,
+    ) -> Result<u64, ReadError> {
+        let entry = match segment.time_index().lookup(timestamp, Wait::ForDisk) {
+            Ok(entry) => entry,
+            Err(IndexError::Corrupt(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let from = entry.map_or(segment.base_offset(), |entry| entry.offset).max(log_start_offset);
+        let Some(batch) = self.find_on_disk(segment, from, limit, Wait::ForDisk)? else {
+            return Ok(0);
+        };
+        // An entry names a batch that has exactly its timestamp. If not, the index is that of something else.
+        if let Some(entry) = entry
+            && entry.offset >= log_start_offset
+            && !is_named(segment, entry, batch)?
+        {
+            segment.distrust("an entry of the time index names another timestamp");
+            self.rebuild_indexes_later(segment);
+            return Ok(0);
+        }
+        Ok(batch.position)
+    }
+
+    /// The first record of those with the largest timestamp (KIP-734). `None`: no record has one.
+    pub fn max_timestamp_offset(&self) -> Result<Option<TimestampOffset>, ReadError> {
+        let end = *self.end.read();
+        let mut largest: Option<(Arc<LogSegment>, TimestampEntry)> = None;
+        for segment in self.segments.load().iter().filter(|segment| segment.base_offset() < end.offset) {
+            let max = match segment.max_timestamp() {
+                Err(IndexError::Corrupt(_)) => segment.find_max_timestamp()?,
+                max => max?,
+            };
+            if let Some(max) = max
+                && largest.as_ref().is_none_or(|(_, entry)| max.timestamp > entry.timestamp)
+            {
+                largest = Some((segment.clone(), max));
+            }
+        }
+        let Some((segment, entry)) = largest else {
+            return Ok(None);
+        };
+        let limit = self.limit_within(&segment, end);
+        let from = self.find_on_disk(&segment, entry.offset, limit, Wait::ForDisk)?.map_or(0, |batch| batch.position);
+        let batch_qualifies = |frame: &Frame| frame.max_timestamp() == entry.timestamp;
+        // As in Kafka it may lie before the log's start, in a segment that is not deleted yet.
+        let is_wanted = |record: (i64, Offset)| record.0 == entry.timestamp;
+        self.first_record(&segment, from, limit, batch_qualifies, is_wanted)
+    }
+
+    /// The first wanted record, by timestamp and offset, in the batches that qualify.
+    fn first_record(
+        &self,
+        segment: &LogSegment,
+        from: u64,
+        limit: u64,
+        batch_qualifies: impl Fn(&Frame) -> bool,
+        is_wanted: impl Fn((i64, Offset)) -> bool,
+    ) -> Result<Option<TimestampOffset>, ReadError> {
+        let file = segment.file()?;
+        let mut scan =
+            HeaderScan::new(&*file, segment.base_offset(), from, limit, segment.base_offset(), Wait::ForDisk);
+        while let Some((position, frame)) = scan.next().map_err(|error| segment.damaged(error))? {
+            if !batch_qualifies(&frame) {
+                continue;
+            }
+            let found = match &frame {
+                Frame::Batch(header) => {
+                    let body = LogSlice::new(file.clone(), position + HEADER_SIZE as u64, frame.size() - HEADER_SIZE);
+                    first_in_batch(header, body, &is_wanted).map_err(|error| error.in_segment(segment, position))?
+                }
+                // Its messages may be compressed; the time of all is known.
+                Frame::Old(_) => Some((frame.max_timestamp(), frame.last_offset())).filter(|record| is_wanted(*record)),
+            };
+            if let Some((timestamp, offset)) = found {
+                let leader_epoch = Some(frame.leader_epoch()).filter(|epoch| epoch.0 >= 0);
+                return Ok(Some(TimestampOffset { timestamp, offset, leader_epoch }));
+            }
+        }
+        Ok(None)
+    }
+
+    // --- transactions ------------------------------------------------------------------------------------------
+
+    /// The aborted transactions that touch `start..end`.
+    pub fn aborted_transactions(&self, start: Offset, end: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
+        let segments = self.segments.load();
+        let first = segments.partition_point(|segment| segment.base_offset() <= start).saturating_sub(1);
+        let mut found = Vec::new();
+        for segment in &segments[first..] {
+            if segment.collect_aborted(start, end, &mut found)? {
+                break;
+            }
+        }
+        let aborted =
+            |txn: AbortedTxn| AbortedTransaction { producer_id: txn.producer_id, first_offset: txn.first_offset };
+        Ok(found.into_iter().map(aborted).collect())
+    }
+}
+
+/// Whether `batch` is what the entry says of it.
+fn is_named(segment: &LogSegment, entry: TimestampEntry, batch: BatchPosition) -> Result<bool, ReadError> {
+    if batch.base_offset > entry.offset {
+        // Compaction removed the batch after the entry was made: as good as named, since none before it is later.
+        return Ok(true);
+    }
+    let file = segment.file()?;
+    let end = batch.position + batch.size;
+    let mut scan =
+        HeaderScan::new(&*file, segment.base_offset(), batch.position, end, batch.base_offset, Wait::ForDisk);
+    let frame = scan.next().map_err(|error| segment.damaged(error))?;
+    Ok(frame.is_some_and(|(_, frame)| frame.max_timestamp() >= entry.timestamp))
+}
+
+enum RecordsError {
+    Io(io::Error),
+    Corrupt(String),
+}
+
+impl RecordsError {
+    fn in_segment(self, segment: &LogSegment, position: u64) -> ReadError {
+        match self {
+            RecordsError::Io(error) => ReadError::Io(error),
+            RecordsError::Corrupt(reason) => {
+                ReadError::Corrupt { segment_base_offset: segment.base_offset(), position, reason }
+            }
+        }
+    }
+}
+
+/// The most that a batch may decompress to here. It was accepted once; what does not fit is damage.
+const MAX_DECOMPRESSED: u64 = 1 << 31;
+
+/// Timestamp and offset of the first wanted record of a batch.
+fn first_in_batch(
+    header: &BatchHeader,
+    body: LogSlice,
+    is_wanted: impl Fn((i64, Offset)) -> bool,
+) -> Result<Option<(i64, Offset)>, RecordsError> {
+    let corrupt = |error: &dyn std::fmt::Display| RecordsError::Corrupt(error.to_string());
+    let mut bytes = BytesMut::with_capacity(body.len());
+    body.read_into(&mut bytes).map_err(RecordsError::Io)?;
+    let codec = header.codec().map_err(|error| corrupt(&error))?;
+    let mut stream = RecordStream::new(header, codec, &bytes, MAX_DECOMPRESSED).map_err(|error| corrupt(&error))?;
+    while let Some(record) = stream.next_skim().map_err(|error| corrupt(&error))? {
+        if is_wanted((record.timestamp, record.offset)) {
+            return Ok(Some((record.timestamp, record.offset)));
+        }
+    }
+    Ok(None)
+}

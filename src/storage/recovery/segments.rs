@@ -1,0 +1,330 @@
+//! Looking at the batches of segments: what is whole, what is not, and the indexes that follow from it.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::storage::disk::OpenMode;
+use crate::storage::file_name::{FileKind, FileName, FileState};
+use crate::storage::index_file::IndexError;
+use crate::storage::log::Wait;
+use crate::storage::log::append::index_io;
+use crate::storage::offset_index::OffsetPosition;
+use crate::storage::recovery::{DamagePolicy, Recovery, RecoveryStep};
+use crate::storage::scan::{FullScan, ScanError};
+use crate::storage::segment::LogSegment;
+use crate::storage::time_index::TimestampEntry;
+use crate::types::Offset;
+
+/// Where a segment's bytes begin to be read. All before is trusted, and so are the index entries up to here.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    position: u64,
+    /// The first batch begins at this offset or behind it.
+    offset: Offset,
+    /// Where the last index entry points.
+    last_indexed: u64,
+    /// The last offset of the batch at `position`, by that entry.
+    named: Option<Offset>,
+}
+
+/// What was found in a segment.
+struct Checked {
+    /// Behind the last whole batch; the segment's base if there is none.
+    next_offset: Offset,
+    /// Stretches that hold no whole batch.
+    damaged: Vec<Damage>,
+    last_indexed: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Damage {
+    from: u64,
+    to: u64,
+    reason: String,
+}
+
+/// How often the progress is told, in bytes.
+const PROGRESS_BYTES: u64 = 64 << 20;
+
+/// What is copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
+impl Recovery<'_> {
+    /// Checks what is not trusted, repairs it, and finds the log's end.
+    pub(super) fn check_segments(&mut self) -> io::Result<()> {
+        let first_unflushed = self.first_unflushed();
+        for n in 0..first_unflushed.min(self.segments.len()) {
+            self.check_trusted(n)?;
+        }
+        let total: u64 = self.segments[first_unflushed..].iter().map(|segment| segment.size()).sum();
+        let mut n = first_unflushed;
+        while n < self.segments.len() {
+            let cut_off = self.check_unflushed(n, total)?;
+            n += 1;
+            if cut_off && n < self.segments.len() {
+                let removed = self.segments.split_off(n);
+                let first = FileName::new(removed[0].base_offset(), FileKind::Log);
+                self.repaired(first, "follows damage", "deleted, and all segments behind it");
+                self.remove_segments(removed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the first segment that may hold what is not on disk. The last one is never trusted blindly.
+    fn first_unflushed(&self) -> usize {
+        let last = self.segments.len().saturating_sub(1);
+        if self.params.clean_shutdown {
+            return last;
+        }
+        let recovery_point = self.params.recovery_point;
+        let holds = self.segments.partition_point(|segment| segment.base_offset() <= recovery_point).saturating_sub(1);
+        holds.min(last)
+    }
+
+    /// A sealed segment that was flushed: only its missing indexes are built anew.
+    fn check_trusted(&mut self, n: usize) -> io::Result<()> {
+        let segment = self.segments[n].clone();
+        let missing =
+            [(!segment.had_offset_index(), FileKind::OffsetIndex), (!segment.had_time_index(), FileKind::TimeIndex)];
+        if segment.size() == 0 || missing.iter().all(|(missing, _)| !missing) {
+            return Ok(());
+        }
+        for (_, kind) in missing.iter().filter(|(missing, _)| *missing) {
+            self.repaired(FileName::new(segment.base_offset(), *kind), "missing", "built it anew");
+        }
+        self.has_new_names = true;
+        let checked = self.scan(&segment, self.from_start(&segment)?, 0, DamagePolicy::KeepReadable)?;
+        // It was not touched by a crash: whatever is damaged, what follows is none the worse for it.
+        self.repair(&segment, checked, DamagePolicy::KeepReadable)?;
+        segment.seal().map_err(index_io)
+    }
+
+    /// A segment that a crash may have left half written, or the last one. Returns whether it was cut off so that what
+    /// follows has to go.
+    fn check_unflushed(&mut self, n: usize, total: u64) -> io::Result<bool> {
+        let segment = self.segments[n].clone();
+        let is_last = n + 1 == self.segments.len();
+        let start = match self.trusted_start(&segment) {
+            Ok(start) => start,
+            Err(IndexError::Io(error)) => return Err(error),
+            Err(IndexError::Corrupt(reason)) => {
+                let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
+                // After a crash that is to be expected.
+                if self.params.clean_shutdown {
+                    self.repaired(file, reason, "built the indexes anew");
+                }
+                None
+            }
+            Err(IndexError::WouldBlock) => unreachable!("it was told to wait"),
+        };
+        let start = match start {
+            Some(start) if names_a_batch(&segment, start)? => start,
+            Some(_) => {
+                let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
+                self.repaired(file, "its last entry points to no batch", "built the indexes anew");
+                self.from_start(&segment)?
+            }
+            None => self.from_start(&segment)?,
+        };
+        if !self.params.clean_shutdown {
+            self.lost_txn_indexes.insert(segment.base_offset());
+        }
+        let checked = self.scan(&segment, start, total, self.params.damage)?;
+        let is_damaged = !checked.damaged.is_empty();
+        self.log_end_offset = checked.next_offset;
+        self.last_indexed = checked.last_indexed;
+        self.repair(&segment, checked, self.params.damage)?;
+        if !is_last || !self.params.clean_shutdown {
+            // The indexes of the last segment go on being written to; what a crash left behind them must not stay.
+            segment.seal().map_err(index_io)?;
+        }
+        Ok(is_damaged && self.params.damage == DamagePolicy::CutOff)
+    }
+
+    /// The whole segment is to be read.
+    fn from_start(&self, segment: &LogSegment) -> io::Result<Start> {
+        segment.reset_indexes().map_err(super::unreadable)?;
+        Ok(Start { position: 0, offset: segment.base_offset(), last_indexed: 0, named: None })
+    }
+
+    /// The last place up to which the segment's bytes and its indexes can be trusted; `None`: there is none.
+    fn trusted_start(&self, segment: &LogSegment) -> Result<Option<Start>, IndexError> {
+        if !segment.had_offset_index() || !segment.had_time_index() {
+            let is_missed = segment.size() > 0;
+            return if is_missed { Err(IndexError::Corrupt("missing".to_owned())) } else { Ok(None) };
+        }
+        segment.check_indexes()?;
+        let base_offset = segment.base_offset();
+        let from = |entry: OffsetPosition| {
+            let position = entry.position.into();
+            Start { position, offset: base_offset, last_indexed: position, named: Some(entry.offset) }
+        };
+        if self.params.clean_shutdown {
+            // The last entry of the time index was made when the log was closed: it covers everything.
+            let nothing_indexed = Start { position: 0, offset: base_offset, last_indexed: 0, named: None };
+            return Ok(Some(segment.offset_index().last(Wait::ForDisk)?.map_or(nothing_indexed, from)));
+        }
+        let flushed = self.params.recovery_point;
+        if flushed <= base_offset {
+            return Ok(None);
+        }
+        // The offset index may have got further than the time index, which does not tell how far it is, as only larger
+        // timestamps add to it. Up to its last entry, at least, it is complete.
+        let Some(timed) = segment.time_index().last_below(flushed)? else {
+            return Ok(None);
+        };
+        let Some(entry) = segment.offset_index().lookup(timed.offset, Wait::ForDisk)? else {
+            return Ok(None);
+        };
+        let behind = entry.offset.plus(1);
+        segment.offset_index().truncate_to(behind)?;
+        segment.time_index().truncate_to(behind)?;
+        segment.forget_max_timestamp();
+        Ok(Some(from(entry)))
+    }
+
+    /// Reads every byte from `start` on; adds index entries, epochs and timestamps on the way.
+    fn scan(
+        &mut self,
+        segment: &Arc<LogSegment>,
+        start: Start,
+        total: u64,
+        policy: DamagePolicy,
+    ) -> io::Result<Checked> {
+        let file = segment.file()?;
+        let (base_offset, end) = (segment.base_offset(), segment.size());
+        let interval = self.params.config.index_interval_bytes.max(0) as u64;
+        let mut checked = Checked { next_offset: start.offset, damaged: Vec::new(), last_indexed: start.last_indexed };
+        let mut scan = FullScan::new(&*file, base_offset, start.position, end, start.offset);
+        let mut told = start.position;
+        loop {
+            match scan.next() {
+                Ok(Some((position, frame))) => {
+                    let last_offset = frame.last_offset();
+                    let entry = TimestampEntry { timestamp: frame.max_timestamp(), offset: last_offset };
+                    segment.observe_timestamp(entry).map_err(index_io)?;
+                    if position - checked.last_indexed > interval {
+                        segment.append_index_entries(last_offset, position).map_err(index_io)?;
+                        checked.last_indexed = position;
+                    }
+                    if !self.epochs_are_lost {
+                        self.observe_epoch(&frame);
+                    }
+                    checked.next_offset = last_offset.plus(1);
+                }
+                Ok(None) => break,
+                Err(ScanError::Damaged { position, reason }) => {
+                    let next = match policy {
+                        DamagePolicy::CutOff => None,
+                        DamagePolicy::KeepReadable => scan.skip_damage().map_err(scan_io)?,
+                    };
+                    checked.damaged.push(Damage { from: position, to: next.unwrap_or(end), reason });
+                    if next.is_none() {
+                        break;
+                    }
+                }
+                Err(error) => return Err(scan_io(error)),
+            }
+            if scan.position() - told >= PROGRESS_BYTES {
+                self.report.bytes_scanned += scan.position() - told;
+                told = scan.position();
+                self.tell_progress(segment, total);
+            }
+        }
+        self.report.bytes_scanned += scan.position() - told;
+        if total > 0 {
+            self.tell_progress(segment, total);
+        }
+        Ok(checked)
+    }
+
+    fn tell_progress(&self, segment: &LogSegment, bytes_total: u64) {
+        if let Some(progress) = &self.params.progress {
+            let base_offset = segment.base_offset();
+            let left = self.segments.iter().filter(|segment| segment.base_offset() > base_offset).count();
+            progress(&RecoveryStep {
+                base_offset,
+                bytes_read: self.report.bytes_scanned,
+                bytes_total,
+                segments_left: left,
+            });
+        }
+    }
+
+    /// Removes what is damaged: by cutting it off if nothing follows that is to stay, else by writing the segment
+    /// without it.
+    fn repair(&mut self, segment: &Arc<LogSegment>, checked: Checked, policy: DamagePolicy) -> io::Result<()> {
+        let size = segment.size();
+        let Some(last) = checked.damaged.last() else {
+            return Ok(());
+        };
+        let name = FileName::new(segment.base_offset(), FileKind::Log);
+        let is_tail = checked.damaged.len() == 1 && last.to == size;
+        for damage in &checked.damaged {
+            let found =
+                format!("{} bytes at {} are no records: {}", damage.to - damage.from, damage.from, damage.reason);
+            self.report.bytes_removed += damage.to - damage.from;
+            self.repaired(name, found, if is_tail { "cut them off" } else { "took them out" });
+        }
+        self.lost_txn_indexes.insert(segment.base_offset());
+        if is_tail {
+            return segment.cut_off(checked.next_offset, last.from).map_err(super::unreadable);
+        }
+        assert!(policy == DamagePolicy::KeepReadable, "cutting off leaves one stretch, at the end");
+        self.write_without(segment, &checked.damaged)?;
+        let start = self.from_start(segment)?;
+        let rebuilt = self.scan(segment, start, 0, policy)?;
+        self.last_indexed = rebuilt.last_indexed;
+        Ok(())
+    }
+
+    /// Replaces a segment's file by one without the damaged stretches.
+    fn write_without(&mut self, segment: &Arc<LogSegment>, damaged: &[Damage]) -> io::Result<()> {
+        let dir = self.dir.path();
+        let name = FileName::new(segment.base_offset(), FileKind::Log);
+        let cleaned = name.with_state(FileState::Cleaned).path_in(&dir);
+        let (source, target) = (segment.file()?, self.context.disk.open(&cleaned, OpenMode::Create)?);
+        target.set_len(0)?;
+        let ends = damaged.iter().map(|damage| damage.from).chain([segment.size()]);
+        let starts = [0].into_iter().chain(damaged.iter().map(|damage| damage.to));
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut written = 0;
+        for (mut at, end) in starts.zip(ends) {
+            while at < end {
+                let part = buffer.len().min((end - at) as usize);
+                source.read_exact_at(&mut buffer[..part], at)?;
+                target.write_all_at(&buffer[..part], written)?;
+                at += part as u64;
+                written += part as u64;
+            }
+        }
+        target.sync_data()?;
+        self.context.disk.rename(&cleaned, &name.path_in(&dir))?;
+        self.has_new_names = true;
+        segment.replaced(written);
+        Ok(())
+    }
+}
+
+/// Whether there is a batch where an index entry says, and the one that it says.
+fn names_a_batch(segment: &LogSegment, start: Start) -> io::Result<bool> {
+    let Some(named) = start.named else {
+        return Ok(true);
+    };
+    let file = segment.file()?;
+    let mut scan = FullScan::new(&*file, segment.base_offset(), start.position, segment.size(), start.offset);
+    match scan.next() {
+        // An entry that an older Kafka made for several batches at once names the last offset of all of them.
+        Ok(frame) => Ok(frame.is_some_and(|(_, frame)| frame.last_offset() <= named)),
+        Err(ScanError::Damaged { .. }) => Ok(false),
+        Err(error) => Err(scan_io(error)),
+    }
+}
+
+fn scan_io(error: ScanError) -> io::Error {
+    match error {
+        ScanError::Io(error) => error,
+        error => io::Error::new(io::ErrorKind::InvalidData, error),
+    }
+}

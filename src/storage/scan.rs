@@ -1,0 +1,417 @@
+//! Walks over the batches in a segment's file: by their headers only ([`HeaderScan`]), or over every byte with its
+//! checksum ([`FullScan`]).
+//!
+//! Neither trusts anything: a batch must have a known magic, a size that ends within the file, and offsets that
+//! follow those before it. Message sets of the formats v0 and v1, which only a directory that came a long way with Kafka
+//! still has, are walked over as well; their one offset is that of the last message in it.
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::record::batch::{BatchError, BatchHeader, HEADER_SIZE, MAGIC, NO_TIMESTAMP};
+use crate::storage::disk::DiskFile;
+use crate::storage::log::Wait;
+use crate::types::{LeaderEpoch, Offset};
+
+/// Why a walk ends before the end of the file.
+#[derive(Debug, Error)]
+pub(super) enum ScanError {
+    #[error("the disk must be waited for")]
+    WouldBlock,
+    /// What stands at `position` is no batch that could stand there.
+    #[error("damaged at {position}: {reason}")]
+    Damaged { position: u64, reason: String },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// A batch, or a message set of an old format.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Frame {
+    Batch(BatchHeader),
+    Old(OldFormat),
+}
+
+/// v0 has no timestamp: -1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OldFormat {
+    offset: Offset,
+    size: usize,
+    crc: u32,
+    timestamp: i64,
+}
+
+/// Up to its magic, and to the end of its header.
+const OLD_SIZE_UP_TO_MAGIC: usize = 17;
+const OLD_HEADER_SIZE: [usize; 2] = [26, 34];
+/// What its CRC covers.
+const OLD_CRC_START: usize = 16;
+
+impl Frame {
+    /// Reads what starts at the start of `bytes`: as many as a header has, or all that the file still has.
+    fn parse(bytes: &[u8]) -> Result<Frame, String> {
+        if let Some(&magic @ (0 | 1)) = bytes.get(OLD_SIZE_UP_TO_MAGIC - 1) {
+            return OldFormat::parse(bytes, magic).map(Frame::Old);
+        }
+        match bytes.first_chunk::<HEADER_SIZE>() {
+            Some(bytes) => {
+                BatchHeader::from_bytes(*bytes).map(Frame::Batch).map_err(|error: BatchError| error.to_string())
+            }
+            None => Err(format!("{} bytes are too few for a batch", bytes.len())),
+        }
+    }
+
+    pub fn header(&self) -> Option<&BatchHeader> {
+        match self {
+            Frame::Batch(header) => Some(header),
+            Frame::Old(_) => None,
+        }
+    }
+
+    pub fn base_offset(&self) -> Offset {
+        match self {
+            Frame::Batch(header) => header.base_offset(),
+            Frame::Old(old) => old.offset,
+        }
+    }
+
+    pub fn last_offset(&self) -> Offset {
+        match self {
+            Frame::Batch(header) => header.last_offset(),
+            Frame::Old(old) => old.offset,
+        }
+    }
+
+    pub fn size(&self) -> usize {
+        match self {
+            Frame::Batch(header) => header.size_in_bytes(),
+            Frame::Old(old) => old.size,
+        }
+    }
+
+    pub fn max_timestamp(&self) -> i64 {
+        match self {
+            Frame::Batch(header) => header.max_timestamp(),
+            Frame::Old(old) => old.timestamp,
+        }
+    }
+
+    /// -1 in an old format.
+    pub fn leader_epoch(&self) -> LeaderEpoch {
+        match self {
+            Frame::Batch(header) => header.partition_leader_epoch(),
+            Frame::Old(_) => LeaderEpoch::UNKNOWN,
+        }
+    }
+
+    fn checksum(&self) -> Checksum {
+        match self {
+            Frame::Batch(header) => Checksum::Castagnoli { expected: header.crc(), sum: 0 },
+            Frame::Old(old) => Checksum::Ieee { expected: old.crc, sum: flate2::Crc::new() },
+        }
+    }
+
+    /// Why this cannot stand where it stands, if so. `next_offset`: it must not begin before; `room`: bytes left in
+    /// the file; `max_offset`: what the segment can hold.
+    fn contradiction(&self, next_offset: Offset, max_offset: Offset, room: u64) -> Option<String> {
+        let (base, last) = (self.base_offset(), self.last_offset());
+        if self.size() as u64 > room {
+            Some(format!("a batch of {} bytes ends behind the {room} that are left", self.size()))
+        } else if base < next_offset {
+            Some(format!("offset {base} is before {next_offset}, which is next"))
+        } else if last < base || last > max_offset {
+            Some(format!("a batch from {base} to {last} cannot be in this segment"))
+        } else {
+            None
+        }
+    }
+}
+
+impl OldFormat {
+    fn parse(bytes: &[u8], magic: u8) -> Result<OldFormat, String> {
+        let header_size = OLD_HEADER_SIZE[usize::from(magic)];
+        let Some(header) = bytes.get(..header_size) else {
+            return Err(format!("{} bytes are too few for a message", bytes.len()));
+        };
+        let int = |at: usize| i32::from_be_bytes(header[at..at + 4].try_into().expect("four bytes"));
+        let long = |at: usize| i64::from_be_bytes(header[at..at + 8].try_into().expect("eight bytes"));
+        let size = usize::try_from(int(8)).map_err(|_| "a message's size is negative".to_owned())? + 12;
+        if size < header_size {
+            return Err(format!("a message of {size} bytes is shorter than its header"));
+        }
+        let timestamp = if magic == 1 { long(18) } else { NO_TIMESTAMP };
+        Ok(OldFormat { offset: Offset(long(0)), size, crc: int(12) as u32, timestamp })
+    }
+}
+
+/// The largest offset that a segment of this base can hold.
+pub(super) fn max_offset(base_offset: Offset) -> Offset {
+    Offset(base_offset.0.saturating_add(i64::from(i32::MAX)))
+}
+
+/// What [`HeaderScan`] reads at once: a stretch between two index entries, usually.
+const HEADERS_READ: usize = 4096;
+
+/// Walks over the headers of a file's batches, jumping over what they hold.
+pub(super) struct HeaderScan<'a> {
+    file: &'a dyn DiskFile,
+    /// Where the next batch begins.
+    position: u64,
+    end: u64,
+    next_offset: Offset,
+    max_offset: Offset,
+    wait: Wait,
+    buffer: [u8; HEADERS_READ],
+    buffered_at: u64,
+    buffered: usize,
+}
+
+impl<'a> HeaderScan<'a> {
+    /// From `position`, where a batch begins whose offset is at least `next_offset`, to `end`.
+    pub fn new(
+        file: &'a dyn DiskFile,
+        base_offset: Offset,
+        position: u64,
+        end: u64,
+        next_offset: Offset,
+        wait: Wait,
+    ) -> HeaderScan<'a> {
+        HeaderScan {
+            file,
+            position,
+            end,
+            next_offset,
+            max_offset: max_offset(base_offset),
+            wait,
+            buffer: [0; HEADERS_READ],
+            buffered_at: 0,
+            buffered: 0,
+        }
+    }
+
+    /// Where the next batch begins.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next batch and where it begins; `None` at the end.
+    pub fn next(&mut self) -> Result<Option<(u64, Frame)>, ScanError> {
+        if self.position >= self.end {
+            return Ok(None);
+        }
+        let position = self.position;
+        let room = self.end - position;
+        let wanted = room.min(HEADER_SIZE as u64) as usize;
+        let start = self.buffered_for(position, wanted)?;
+        let damaged = |reason| ScanError::Damaged { position, reason };
+        let frame = Frame::parse(&self.buffer[start..start + wanted]).map_err(damaged)?;
+        if let Some(reason) = frame.contradiction(self.next_offset, self.max_offset, room) {
+            return Err(damaged(reason));
+        }
+        self.position += frame.size() as u64;
+        self.next_offset = frame.last_offset().plus(1);
+        Ok(Some((position, frame)))
+    }
+
+    /// Has `wanted` bytes from `position` on in the buffer, and tells where there.
+    fn buffered_for(&mut self, position: u64, wanted: usize) -> Result<usize, ScanError> {
+        if position >= self.buffered_at && position + wanted as u64 <= self.buffered_at + self.buffered as u64 {
+            return Ok((position - self.buffered_at) as usize);
+        }
+        let len = (self.end - position).min(HEADERS_READ as u64) as usize;
+        self.buffered = 0;
+        self.buffered_at = position;
+        while self.buffered < wanted {
+            let buffer = &mut self.buffer[self.buffered..len];
+            let at = position + self.buffered as u64;
+            let n = match self.wait {
+                Wait::ForDisk => self.file.read_at(buffer, at)?,
+                Wait::Never => self.file.read_cached_at(buffer, at)?.ok_or(ScanError::WouldBlock)?,
+            };
+            if n == 0 {
+                // The file was truncated meanwhile, or is not what its directory entry said.
+                return Err(ScanError::Damaged { position, reason: "the file ends".to_owned() });
+            }
+            self.buffered += n;
+        }
+        Ok(0)
+    }
+}
+
+/// What [`FullScan`] reads at once.
+const BYTES_READ: usize = 1 << 20;
+
+enum Checksum {
+    Castagnoli { expected: u32, sum: u32 },
+    Ieee { expected: u32, sum: flate2::Crc },
+}
+
+impl Checksum {
+    /// Where in the batch the bytes begin that are summed.
+    fn start(&self) -> usize {
+        match self {
+            Checksum::Castagnoli { .. } => 21,
+            Checksum::Ieee { .. } => OLD_CRC_START,
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Checksum::Castagnoli { sum, .. } => *sum = crc32c::crc32c_append(*sum, bytes),
+            Checksum::Ieee { sum, .. } => sum.update(bytes),
+        }
+    }
+
+    fn is_right(&self) -> bool {
+        match self {
+            Checksum::Castagnoli { expected, sum } => expected == sum,
+            Checksum::Ieee { expected, sum } => *expected == sum.sum(),
+        }
+    }
+}
+
+/// Reads every byte of a file's batches and checks them. Uses the same memory for batches of any size.
+pub(super) struct FullScan<'a> {
+    file: &'a dyn DiskFile,
+    position: u64,
+    end: u64,
+    next_offset: Offset,
+    max_offset: Offset,
+    buffer: Vec<u8>,
+    buffered_at: u64,
+    buffered: usize,
+}
+
+impl<'a> FullScan<'a> {
+    /// From `position`, where a batch begins whose offset is at least `next_offset`, to `end`.
+    pub fn new(
+        file: &'a dyn DiskFile,
+        base_offset: Offset,
+        position: u64,
+        end: u64,
+        next_offset: Offset,
+    ) -> FullScan<'a> {
+        let buffer = vec![0; BYTES_READ.min(end.saturating_sub(position) as usize)];
+        FullScan {
+            file,
+            position,
+            end,
+            next_offset,
+            max_offset: max_offset(base_offset),
+            buffer,
+            buffered_at: position,
+            buffered: 0,
+        }
+    }
+
+    /// Where the next batch begins, or would.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next batch must begin at this offset or behind it.
+    pub fn next_offset(&self) -> Offset {
+        self.next_offset
+    }
+
+    /// The next batch, which is whole and right, and where it begins; `None` at the end. After damage the walk stays
+    /// where it is.
+    pub fn next(&mut self) -> Result<Option<(u64, Frame)>, ScanError> {
+        if self.position >= self.end {
+            return Ok(None);
+        }
+        let position = self.position;
+        let frame = self.check(position)?;
+        self.position += frame.size() as u64;
+        self.next_offset = frame.last_offset().plus(1);
+        Ok(Some((position, frame)))
+    }
+
+    /// After damage: moves on to the next position at which a whole and right batch stands, and returns it. `None`:
+    /// there is none up to the end.
+    pub fn skip_damage(&mut self) -> Result<Option<u64>, ScanError> {
+        // Most likely only what the damaged batch holds is damaged, not its size. To look at that first also keeps the
+        // search below from taking a batch that somebody stored as a value for one of the log.
+        if let Some(next) = self.claimed_end()?
+            && self.is_batch(next)?
+        {
+            self.position = next;
+            return Ok(Some(next));
+        }
+        let mut candidate = self.position + 1;
+        while candidate + HEADER_SIZE as u64 <= self.end {
+            // The magic tells most places apart, cheaply: look for the next one in what is buffered.
+            let have = self.fill(candidate, HEADER_SIZE)?;
+            let magics = &have[OLD_SIZE_UP_TO_MAGIC - 1..have.len() - (HEADER_SIZE - OLD_SIZE_UP_TO_MAGIC)];
+            match magics.iter().position(|magic| *magic == MAGIC as u8) {
+                None => candidate += magics.len() as u64,
+                Some(skipped) => {
+                    candidate += skipped as u64;
+                    if self.is_batch(candidate)? {
+                        self.position = candidate;
+                        return Ok(Some(candidate));
+                    }
+                    candidate += 1;
+                }
+            }
+        }
+        self.position = self.end;
+        Ok(None)
+    }
+
+    /// Where the batch at the current position ends by its own size, if that is within the file.
+    fn claimed_end(&mut self) -> Result<Option<u64>, ScanError> {
+        let room = self.end - self.position;
+        let header = self.fill(self.position, room.min(HEADER_SIZE as u64) as usize)?;
+        let size = Frame::parse(&header[..header.len().min(HEADER_SIZE)]).map_or(0, |frame| frame.size() as u64);
+        Ok((size > 0 && size < room).then_some(self.position + size))
+    }
+
+    fn is_batch(&mut self, position: u64) -> Result<bool, ScanError> {
+        match self.check(position) {
+            Ok(_) => Ok(true),
+            Err(ScanError::Damaged { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The batch at `position`, if it is whole and right.
+    fn check(&mut self, position: u64) -> Result<Frame, ScanError> {
+        let damaged = |reason: String| ScanError::Damaged { position, reason };
+        let room = self.end - position;
+        let header = self.fill(position, room.min(HEADER_SIZE as u64) as usize)?;
+        let frame = Frame::parse(&header[..header.len().min(HEADER_SIZE)]).map_err(damaged)?;
+        if let Some(reason) = frame.contradiction(self.next_offset, self.max_offset, room) {
+            return Err(damaged(reason));
+        }
+        let mut checksum = frame.checksum();
+        let end = position + frame.size() as u64;
+        let mut at = position + checksum.start() as u64;
+        while at < end {
+            let bytes = self.fill(at, 1)?;
+            let bytes = &bytes[..bytes.len().min((end - at) as usize)];
+            checksum.update(bytes);
+            at += bytes.len() as u64;
+        }
+        match checksum.is_right() {
+            true => Ok(frame),
+            false => Err(damaged(format!("the checksum of the batch from {} is wrong", frame.base_offset()))),
+        }
+    }
+
+    /// What is buffered from `position` on, at least `wanted` bytes.
+    fn fill(&mut self, position: u64, wanted: usize) -> Result<&[u8], ScanError> {
+        let inside =
+            position >= self.buffered_at && position + wanted as u64 <= self.buffered_at + self.buffered as u64;
+        if !inside {
+            let len = self.buffer.len().min((self.end - position) as usize);
+            self.buffered_at = position;
+            self.buffered = self.file.read_up_to(&mut self.buffer[..len], position)?;
+            if self.buffered < wanted {
+                return Err(ScanError::Damaged { position, reason: "the file ends".to_owned() });
+            }
+        }
+        Ok(&self.buffer[(position - self.buffered_at) as usize..self.buffered])
+    }
+}

@@ -1,0 +1,575 @@
+//! `LogSegment`: one stretch of a log, in a file of batches and its indexes.
+//!
+//! Owns the files that carry the segment's base offset in their name. Only the last segment of a log is written to, by
+//! one thread at a time, under the log's lock; any number of threads read it meanwhile. What they see grows by
+//! [`LogSegment::publish`], after the bytes are written.
+//!
+//! Indexes are hints: whatever they say is checked against the batch they point at, and a segment whose index lies is
+//! read from its start until the index was built anew.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::record::batch::NO_TIMESTAMP;
+use crate::storage::disk::DiskFile;
+use crate::storage::file_cache::{CachedFile, Directory, FileCache};
+use crate::storage::file_name::{FileKind, FileName, FileState};
+use crate::storage::index_file::IndexError;
+use crate::storage::log::{ReadError, Wait};
+use crate::storage::offset_index::OffsetIndex;
+use crate::storage::scan::{Frame, HeaderScan, ScanError};
+use crate::storage::time_index::{TimeIndex, TimestampEntry};
+use crate::storage::txn_index::{self, AbortedTxn, TransactionIndex, TxnIndexError};
+use crate::types::Offset;
+
+/// Where a batch lies in its segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BatchPosition {
+    pub base_offset: Offset,
+    pub last_offset: Offset,
+    pub position: u64,
+    pub size: u64,
+}
+
+/// See the module's documentation.
+pub(super) struct LogSegment {
+    base_offset: Offset,
+    found: FilesFound,
+    files: Arc<FileCache>,
+    dir: Arc<Directory>,
+    log: Arc<CachedFile>,
+    offset_index: OffsetIndex,
+    time_index: TimeIndex,
+    txn_index: Mutex<TxnIndexSlot>,
+    /// Bytes that readers may see.
+    size: AtomicU64,
+    max_timestamp: Mutex<MaxTimestamp>,
+    /// An index was caught lying: it is not to be asked.
+    distrusts_index: AtomicBool,
+}
+
+/// Most segments have no transaction index, and most of those that have are never asked for it.
+enum TxnIndexSlot {
+    Absent,
+    OnDisk,
+    Open(Box<TransactionIndex>),
+}
+
+/// The largest timestamp of a segment, and the last offset of its batch.
+#[derive(Clone, Copy)]
+enum MaxTimestamp {
+    /// The time index's last entry tells.
+    NotRead,
+    /// `None`: no record has one.
+    Known(Option<TimestampEntry>),
+}
+
+/// Which files of a segment were found in its directory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FilesFound {
+    pub offset_index: bool,
+    pub time_index: bool,
+    pub txn_index: bool,
+}
+
+impl LogSegment {
+    /// Makes the files of a new, empty segment; remains of an earlier one are emptied.
+    pub fn create(files: &Arc<FileCache>, dir: &Arc<Directory>, base_offset: Offset) -> io::Result<LogSegment> {
+        let file = |kind| files.file(dir, FileName::new(base_offset, kind), true);
+        let log = file(FileKind::Log);
+        let open = log.get()?;
+        if open.file_len()? > 0 {
+            open.set_len(0)?;
+        }
+        let offset_index = OffsetIndex::new(file(FileKind::OffsetIndex), base_offset);
+        offset_index.reset()?;
+        let time_index = TimeIndex::new(file(FileKind::TimeIndex), base_offset);
+        time_index.reset()?;
+        log.disk().remove_if_exists(&FileName::new(base_offset, FileKind::TxnIndex).path_in(&dir.path()))?;
+        Ok(LogSegment {
+            base_offset,
+            found: FilesFound { offset_index: true, time_index: true, txn_index: false },
+            files: files.clone(),
+            dir: dir.clone(),
+            log,
+            offset_index,
+            time_index,
+            txn_index: Mutex::new(TxnIndexSlot::Absent),
+            size: AtomicU64::new(0),
+            max_timestamp: Mutex::new(MaxTimestamp::Known(None)),
+            distrusts_index: AtomicBool::new(false),
+        })
+    }
+
+    /// A segment whose log file is there, `size` bytes long. Nothing is opened.
+    pub fn existing(
+        files: &Arc<FileCache>,
+        dir: &Arc<Directory>,
+        base_offset: Offset,
+        size: u64,
+        found: FilesFound,
+    ) -> LogSegment {
+        let file = |kind, found: bool| files.file(dir, FileName::new(base_offset, kind), !found);
+        let log = file(FileKind::Log, true);
+        LogSegment {
+            base_offset,
+            found,
+            files: files.clone(),
+            dir: dir.clone(),
+            offset_index: OffsetIndex::existing(file(FileKind::OffsetIndex, found.offset_index), base_offset),
+            time_index: TimeIndex::existing(file(FileKind::TimeIndex, found.time_index), base_offset),
+            log,
+            txn_index: Mutex::new(if found.txn_index { TxnIndexSlot::OnDisk } else { TxnIndexSlot::Absent }),
+            size: AtomicU64::new(size),
+            max_timestamp: Mutex::new(MaxTimestamp::NotRead),
+            distrusts_index: AtomicBool::new(false),
+        }
+    }
+
+    pub fn base_offset(&self) -> Offset {
+        self.base_offset
+    }
+
+    /// Bytes that are readable.
+    pub fn size(&self) -> u64 {
+        self.size.load(Ordering::Acquire)
+    }
+
+    pub fn file(&self) -> io::Result<Arc<dyn DiskFile>> {
+        self.log.get()
+    }
+
+    pub fn offset_index(&self) -> &OffsetIndex {
+        &self.offset_index
+    }
+
+    pub fn time_index(&self) -> &TimeIndex {
+        &self.time_index
+    }
+
+    pub fn had_offset_index(&self) -> bool {
+        self.found.offset_index
+    }
+
+    pub fn had_time_index(&self) -> bool {
+        self.found.time_index
+    }
+
+    /// Whether the indexes can be those of this segment: all their entries ascend and lie within it.
+    pub fn check_indexes(&self) -> Result<(), IndexError> {
+        let size = self.size();
+        let entries = self.offset_index.all()?;
+        if entries.windows(2).any(|pair| pair[0].offset >= pair[1].offset || pair[0].position >= pair[1].position) {
+            return Err(IndexError::Corrupt("its entries do not ascend".to_owned()));
+        }
+        if entries.last().is_some_and(|last| u64::from(last.position) >= size) {
+            return Err(IndexError::Corrupt("it reaches behind the segment's end".to_owned()));
+        }
+        let times = self.time_index.all()?;
+        if times.windows(2).any(|pair| pair[0].offset > pair[1].offset || pair[0].timestamp >= pair[1].timestamp) {
+            return Err(IndexError::Corrupt("the entries of the time index do not ascend".to_owned()));
+        }
+        if size == 0 && !times.is_empty() {
+            return Err(IndexError::Corrupt("the time index of an empty segment has entries".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The inner error says why the transaction index cannot be right.
+    pub fn check_txn_index(&self) -> io::Result<Result<(), String>> {
+        let path = FileName::new(self.base_offset, FileKind::TxnIndex).path_in(&self.dir.path());
+        let len = self.log.disk().info(&path)?.len;
+        if len % txn_index::ENTRY_SIZE as u64 != 0 {
+            return Ok(Err(format!("{len} bytes are no whole number of entries")));
+        }
+        match self.with_txn_index(false, |index| index.map_or(Ok(()), |index| index.sanity_check())) {
+            Err(TxnIndexError::Io(error)) => Err(error),
+            Err(error) => Ok(Err(error.to_string())),
+            Ok(()) => Ok(Ok(())),
+        }
+    }
+
+    // --- writing, under the log's lock ---------------------------------------------------------------------------
+
+    /// Writes behind what is readable; [`Self::publish`] then makes it so. After an error the bytes behind the
+    /// readable ones are undefined.
+    pub fn write(&self, buffers: &mut [IoSlice<'_>]) -> io::Result<()> {
+        let file = self.log.get()?;
+        self.log.written();
+        let result = file.write_all_vectored_at(buffers, self.size());
+        self.log.written();
+        result
+    }
+
+    /// Lets readers see the first `size` bytes.
+    pub fn publish(&self, size: u64) {
+        self.size.store(size, Ordering::Release);
+    }
+
+    /// Cuts off what a failed write left behind the readable bytes.
+    pub fn discard_unpublished(&self) -> io::Result<()> {
+        self.log.get()?.set_len(self.size())
+    }
+
+    /// Notes a batch's timestamp.
+    pub fn observe_timestamp(&self, entry: TimestampEntry) -> Result<(), IndexError> {
+        let known = self.max_timestamp()?;
+        if known.is_none_or(|known| entry.timestamp > known.timestamp) && entry.timestamp > NO_TIMESTAMP {
+            *self.max_timestamp.lock() = MaxTimestamp::Known(Some(entry));
+        }
+        Ok(())
+    }
+
+    /// Adds entries to both indexes for the batch at `position` that ends at `last_offset`.
+    pub fn append_index_entries(&self, last_offset: Offset, position: u64) -> Result<(), IndexError> {
+        // A file that is longer than this was not written by a broker; its end is found by walking.
+        if position <= i32::MAX as u64 {
+            self.offset_index.append(last_offset, position as u32)?;
+        }
+        self.append_max_timestamp()
+    }
+
+    fn append_max_timestamp(&self) -> Result<(), IndexError> {
+        match self.max_timestamp()? {
+            Some(entry) => self.time_index.append_if_larger(entry),
+            None => Ok(()),
+        }
+    }
+
+    /// The segment takes no more, or the log is closed: completes and trims the indexes.
+    pub fn seal(&self) -> Result<(), IndexError> {
+        self.append_max_timestamp()?;
+        self.offset_index.trim()?;
+        self.time_index.trim()
+    }
+
+    /// Gives back blocks that were reserved behind the end of the file.
+    pub fn release_reserved(&self) -> io::Result<()> {
+        self.log.get()?.set_len(self.size())
+    }
+
+    pub fn append_aborted(&self, aborted: &AbortedTxn) -> Result<(), TxnIndexError> {
+        self.with_txn_index(true, |index| index.map_or(Ok(()), |index| index.append(aborted)))
+    }
+
+    /// Removes everything from `position`, where the batch that begins at `offset` or the first behind it stands.
+    pub fn truncate(&self, offset: Offset, position: u64) -> Result<(), ReadError> {
+        self.offset_index.truncate_to(offset)?;
+        self.time_index.truncate_to(offset)?;
+        self.with_txn_index(false, |index| index.map_or(Ok(()), |index| index.truncate_to(offset)))
+            .map_err(|error| self.txn_damaged(error))?;
+        self.publish(position);
+        let file = self.log.get()?;
+        file.set_len(position)?;
+        self.log.written();
+        let max_timestamp = self.find_max_timestamp()?;
+        *self.max_timestamp.lock() = MaxTimestamp::Known(max_timestamp);
+        Ok(())
+    }
+
+    /// As [`Self::truncate`], but for the transaction index: for a recovery, which builds that anew.
+    pub fn cut_off(&self, offset: Offset, position: u64) -> Result<(), ReadError> {
+        self.reset_txn_index()?;
+        self.truncate(offset, position)
+    }
+
+    /// The log file was replaced by one of this size.
+    pub fn replaced(&self, size: u64) {
+        self.log.reopen();
+        self.publish(size);
+    }
+
+    /// The time index was truncated.
+    pub fn forget_max_timestamp(&self) {
+        *self.max_timestamp.lock() = MaxTimestamp::NotRead;
+    }
+
+    /// Empties the indexes, to be built anew.
+    pub fn reset_indexes(&self) -> Result<(), ReadError> {
+        self.offset_index.reset()?;
+        self.time_index.reset()?;
+        *self.max_timestamp.lock() = MaxTimestamp::Known(None);
+        self.distrusts_index.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Removes the transaction index, to build it anew.
+    pub fn reset_txn_index(&self) -> io::Result<()> {
+        let removed = self.with_txn_index(false, |index| index.map_or(Ok(()), |index| Ok(index.remove()?)));
+        *self.txn_index.lock() = TxnIndexSlot::Absent;
+        removed.map_err(txn_io)
+    }
+
+    // --- durability --------------------------------------------------------------------------------------------
+
+    /// Makes the batches durable, and the aborted transactions in them. The other indexes of a segment that is written to
+    /// are not: recovery checks and completes them.
+    pub fn sync_log(&self) -> io::Result<()> {
+        self.log.sync()?;
+        self.sync_txn_index()
+    }
+
+    fn sync_txn_index(&self) -> io::Result<()> {
+        self.with_txn_index(false, |index| index.map_or(Ok(()), |index| Ok(index.flush()?))).map_err(txn_io)
+    }
+
+    /// Makes everything durable.
+    pub fn sync_all(&self) -> io::Result<()> {
+        self.log.sync()?;
+        self.offset_index.file().sync()?;
+        self.time_index.file().sync()?;
+        self.sync_txn_index()
+    }
+
+    /// Starts writing out a stretch.
+    pub fn start_writeback(&self, position: u64, len: u64) -> io::Result<()> {
+        self.log.get()?.start_writeback(position, len)
+    }
+
+    pub fn reserve(&self, len: u64) -> io::Result<()> {
+        self.log.get()?.reserve(len)
+    }
+
+    /// Renames all files.
+    pub fn rename(&self, state: FileState) -> io::Result<()> {
+        self.log.rename(state)?;
+        self.offset_index.file().rename(state)?;
+        self.time_index.file().rename(state)?;
+        self.with_txn_index(false, |index| index.map_or(Ok(()), |index| Ok(index.rename(state)?))).map_err(txn_io)
+    }
+
+    /// Removes all files.
+    pub fn remove(&self) -> io::Result<()> {
+        self.log.remove()?;
+        self.offset_index.file().remove()?;
+        self.time_index.file().remove()?;
+        self.with_txn_index(false, |index| index.map_or(Ok(()), |index| Ok(index.remove()?))).map_err(txn_io)
+    }
+
+    /// When the log file was last written to, in milliseconds since 1970.
+    pub fn modified_ms(&self) -> io::Result<i64> {
+        Ok(self.log.disk().info(&self.log.path())?.modified_ms)
+    }
+
+    // --- reading -----------------------------------------------------------------------------------------------
+
+    /// The first batch whose last offset is `offset` or larger, among the first `end` bytes.
+    pub fn find(&self, offset: Offset, end: u64, wait: Wait) -> Result<Option<BatchPosition>, ReadError> {
+        let file = self.log.get()?;
+        let from_start = || self.walk(&*file, 0, self.base_offset, offset, end, wait);
+        if self.distrusts_index.load(Ordering::Relaxed) {
+            return from_start().map_err(|error| self.damaged(error));
+        }
+        let entry = match self.offset_index.lookup(offset, wait) {
+            Ok(entry) => entry,
+            Err(IndexError::Corrupt(reason)) => {
+                self.distrust(&reason);
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(entry) = entry.filter(|entry| u64::from(entry.position) < end) else {
+            return from_start().map_err(|error| self.damaged(error));
+        };
+        // The entry names the last offset of the batch at its position. A batch that begins later, or none at all,
+        // gives an index away that belongs to something else.
+        let named = self.walk(&*file, entry.position.into(), self.base_offset, entry.offset, end, wait);
+        match named {
+            Ok(Some(batch)) if batch.position == u64::from(entry.position) && batch.base_offset <= entry.offset => {
+                if batch.last_offset >= offset {
+                    return Ok(Some(batch));
+                }
+                let next = batch.position + batch.size;
+                self.walk(&*file, next, batch.last_offset.plus(1), offset, end, wait)
+                    .map_err(|error| self.damaged(error))
+            }
+            Ok(_) | Err(ScanError::Damaged { .. }) => {
+                self.distrust("an entry of the offset index points to nothing");
+                from_start().map_err(|error| self.damaged(error))
+            }
+            Err(error) => Err(self.damaged(error)),
+        }
+    }
+
+    fn walk(
+        &self,
+        file: &dyn DiskFile,
+        position: u64,
+        next_offset: Offset,
+        target: Offset,
+        end: u64,
+        wait: Wait,
+    ) -> Result<Option<BatchPosition>, ScanError> {
+        let mut scan = HeaderScan::new(file, self.base_offset, position, end, next_offset, wait);
+        while let Some((position, frame)) = scan.next()? {
+            if frame.last_offset() >= target {
+                return Ok(Some(batch_position(position, &frame)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The largest timestamp and the last offset of its batch, as far as the index, or what was appended, tells.
+    pub fn max_timestamp(&self) -> Result<Option<TimestampEntry>, IndexError> {
+        if let MaxTimestamp::Known(known) = *self.max_timestamp.lock() {
+            return Ok(known);
+        }
+        let max = match self.time_index.last(Wait::ForDisk)? {
+            // Either no record has a timestamp, or the file was lost.
+            None if self.size() > 0 => self.find_max_timestamp().map_err(|error| match error {
+                ReadError::Io(error) => IndexError::Io(error),
+                error => IndexError::Corrupt(error.to_string()),
+            })?,
+            last => last,
+        };
+        let mut known = self.max_timestamp.lock();
+        // Unless something was appended meanwhile.
+        if let MaxTimestamp::NotRead = *known {
+            *known = MaxTimestamp::Known(max);
+        }
+        Ok(max)
+    }
+
+    /// The largest timestamp by the time index, and by the batches behind its last entry.
+    pub fn find_max_timestamp(&self) -> Result<Option<TimestampEntry>, ReadError> {
+        let mut max = self.time_index.last(Wait::ForDisk)?;
+        let end = self.size();
+        let from = match max {
+            Some(entry) => self.find(entry.offset, end, Wait::ForDisk)?.map_or(end, |batch| batch.position),
+            None => 0,
+        };
+        let file = self.log.get()?;
+        let mut scan = HeaderScan::new(&*file, self.base_offset, from, end, self.base_offset, Wait::ForDisk);
+        while let Some((_, frame)) = scan.next().map_err(|error| self.damaged(error))? {
+            if frame.max_timestamp() > max.map_or(NO_TIMESTAMP, |max| max.timestamp) {
+                max = Some(TimestampEntry { timestamp: frame.max_timestamp(), offset: frame.last_offset() });
+            }
+        }
+        Ok(max)
+    }
+
+    /// Builds both indexes anew from the batches. Only for a segment that takes no more.
+    pub fn rebuild_indexes(&self, interval: u64) -> Result<(), ReadError> {
+        let end = self.size();
+        let file = self.log.get()?;
+        self.reset_indexes()?;
+        let mut scan = HeaderScan::new(&*file, self.base_offset, 0, end, self.base_offset, Wait::ForDisk);
+        let mut indexed_at = 0;
+        while let Some((position, frame)) = scan.next().map_err(|error| self.damaged(error))? {
+            self.observe_timestamp(TimestampEntry { timestamp: frame.max_timestamp(), offset: frame.last_offset() })?;
+            if position - indexed_at > interval {
+                self.append_index_entries(frame.last_offset(), position)?;
+                indexed_at = position;
+            }
+        }
+        self.seal()?;
+        Ok(())
+    }
+
+    /// The header of the first batch.
+    pub fn first_frame(&self, wait: Wait) -> Result<Option<Frame>, ReadError> {
+        let size = self.size();
+        if size == 0 {
+            return Ok(None);
+        }
+        let file = self.log.get()?;
+        let mut scan = HeaderScan::new(&*file, self.base_offset, 0, size, self.base_offset, wait);
+        Ok(scan.next().map_err(|error| self.damaged(error))?.map(|(_, frame)| frame))
+    }
+
+    /// Adds the aborted transactions of this segment that overlap `start..end` to `found`; returns whether later
+    /// segments can have no more.
+    pub fn collect_aborted(&self, start: Offset, end: Offset, found: &mut Vec<AbortedTxn>) -> Result<bool, ReadError> {
+        // A clone, so that the file is not read under the lock.
+        let index = self.with_txn_index(false, |index| Ok(index.map(|index| index.clone())));
+        match index.map_err(|error| self.txn_damaged(error))? {
+            Some(index) => index.collect(start, end, found).map_err(|error| self.txn_damaged(error)),
+            None => Ok(false),
+        }
+    }
+
+    /// The transaction index, as it is now; `None` if there is none.
+    pub fn txn_index(&self) -> Result<Option<TransactionIndex>, TxnIndexError> {
+        self.with_txn_index(false, |index| Ok(index.map(|index| index.clone())))
+    }
+
+    fn with_txn_index<T>(
+        &self,
+        create: bool,
+        act: impl FnOnce(Option<&mut TransactionIndex>) -> Result<T, TxnIndexError>,
+    ) -> Result<T, TxnIndexError> {
+        let mut slot = self.txn_index.lock();
+        if matches!(*slot, TxnIndexSlot::Absent) && !create {
+            return act(None);
+        }
+        if !matches!(*slot, TxnIndexSlot::Open(_)) {
+            let index = TransactionIndex::open(&self.files, &self.dir, self.base_offset)?;
+            *slot = TxnIndexSlot::Open(Box::new(index));
+        }
+        match &mut *slot {
+            TxnIndexSlot::Open(index) => act(Some(index)),
+            TxnIndexSlot::Absent | TxnIndexSlot::OnDisk => unreachable!("it was just opened"),
+        }
+    }
+
+    /// Whether the index was caught lying and not built anew since.
+    pub fn distrusts_index(&self) -> bool {
+        self.distrusts_index.load(Ordering::Relaxed)
+    }
+
+    pub fn distrust(&self, reason: &str) {
+        if !self.distrusts_index.swap(true, Ordering::Relaxed) {
+            tracing::warn!(path = %self.log.path().display(), reason, "index of a segment is wrong; reading without it");
+        }
+    }
+
+    pub fn damaged(&self, error: ScanError) -> ReadError {
+        match error {
+            ScanError::WouldBlock => ReadError::WouldBlock,
+            ScanError::Damaged { position, reason } => {
+                ReadError::Corrupt { segment_base_offset: self.base_offset, position, reason }
+            }
+            ScanError::Io(error) => ReadError::Io(error),
+        }
+    }
+
+    fn txn_damaged(&self, error: TxnIndexError) -> ReadError {
+        match error {
+            TxnIndexError::Io(error) => ReadError::Io(error),
+            TxnIndexError::Corrupt { position, .. } | TxnIndexError::UnknownVersion { position, .. } => {
+                ReadError::Corrupt { segment_base_offset: self.base_offset, position, reason: error.to_string() }
+            }
+        }
+    }
+}
+
+pub(super) fn batch_position(position: u64, frame: &Frame) -> BatchPosition {
+    BatchPosition {
+        base_offset: frame.base_offset(),
+        last_offset: frame.last_offset(),
+        position,
+        size: frame.size() as u64,
+    }
+}
+
+/// As an error of the disk, where an index that is only written to cannot be found damaged.
+pub(super) fn txn_io(error: TxnIndexError) -> io::Error {
+    match error {
+        TxnIndexError::Io(error) => error,
+        error => io::Error::other(error),
+    }
+}
+
+impl From<IndexError> for ReadError {
+    fn from(error: IndexError) -> ReadError {
+        match error {
+            IndexError::WouldBlock => ReadError::WouldBlock,
+            // Only where no batches can be read instead.
+            IndexError::Corrupt(reason) => ReadError::Io(io::Error::new(io::ErrorKind::InvalidData, reason)),
+            IndexError::Io(error) => ReadError::Io(error),
+        }
+    }
+}
