@@ -22,8 +22,11 @@ use super::snapshot::{self, SnapshotError, SnapshotFile, SnapshotId};
 use crate::config::TopicConfig;
 use crate::record::batch::{BatchError, batches};
 use crate::storage::disk::Disk;
-use crate::storage::log::{AppendError, FlushError, Log, LogContext, LogOpenError, LogParams, ReadError, Wait};
+use crate::storage::log::{
+    AppendContext, AppendError, ChangeError, FlushError, Log, LogContext, LogOpenError, LogParams, ReadError, Wait,
+};
 use crate::storage::partition_metadata;
+use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::{DamagePolicy, RecoveryProgress, RecoveryReport};
 use crate::storage::validate::{AppendOrigin, TargetCompression, ValidateError, ValidationConfig, validate};
 use crate::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
@@ -59,7 +62,7 @@ pub enum MetadataLogError {
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]
-    Append(#[from] AppendError),
+    Change(#[from] ChangeError),
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     #[error(
@@ -138,8 +141,9 @@ impl MetadataLog {
             recovery_point: Offset(0),
             clean_shutdown: false,
             damage: DamagePolicy::CutOff,
-            producer_id_expiration_ms: i64::from(i32::MAX),
+            producers: ProducerStateConfig::default(),
             progress,
+            on_failure: None,
         };
         let (log, report) = Log::open(context, params)?;
         let io = |source| MetadataLogError::Io { path: dir.clone(), source };
@@ -229,8 +233,8 @@ impl MetadataLog {
             }
             if next == start {
                 return Err(MetadataLogError::Read(ReadError::Corrupt {
-                    segment_base_offset: read.position.segment_base_offset,
-                    position: read.position.bytes,
+                    segment_base_offset: read.position.map_or(start, |at| at.segment_base_offset),
+                    position: read.position.map_or(0, |at| at.bytes),
                     reason: "no batch where one should be".to_owned(),
                 }));
             }
@@ -283,7 +287,7 @@ impl MetadataLog {
             compacted: false,
         };
         let records = validate(batches, &config, now_ms).map_err(MetadataAppendError::Invalid)?;
-        self.log.append_as_leader(records, epoch, AppendOrigin::RaftLeader)?;
+        self.log.append_as_leader(records, epoch, AppendOrigin::RaftLeader, AppendContext::default())?;
         Ok(())
     }
 
