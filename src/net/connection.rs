@@ -47,7 +47,7 @@ const SEND_FROM: usize = 64 << 10;
 /// After so much work, in bytes read and sent, the task lets others run.
 const TURN: usize = 1 << 20;
 /// What handling a request counts for at least.
-const REQUEST_WORK: usize = 4 << 10;
+const REQUEST_WORK: usize = 16 << 10;
 /// A peer that has closed its side may just be waiting for its replies, as Kafka would let it, or be gone; there is no
 /// telling until something is sent. After this time (that of `request.timeout.ms` in most clients) it is taken to be gone.
 pub(super) const HALF_CLOSED_GRACE: Duration = Duration::from_secs(30);

@@ -679,3 +679,18 @@ async fn a_reply_that_is_empty_or_ready_at_once_is_no_special_case() {
     assert_eq!(client.receive().await, b"x");
     client.closed().await;
 }
+
+#[tokio::test]
+async fn a_handler_that_panics_ends_its_connection_only() {
+    let server = serve(&config(), |_, frame| match frame[0] {
+        b'!' => panic!("on purpose"),
+        _ => Reply::Now(frame.into()),
+    });
+    let mut other = Client::connect(&server).await;
+    let mut client = Client::connect(&server).await;
+    client.send(b"!").await;
+    client.closed().await;
+    other.send(b"still here").await;
+    assert_eq!(other.receive().await, b"still here");
+    assert_eq!(server.connection_count(), 1);
+}
