@@ -2,6 +2,8 @@
 //!
 //! A test binary of its own, because the limit holds for the whole process.
 
+#![cfg(target_os = "linux")]
+
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
