@@ -50,10 +50,14 @@ impl Fixture {
         partition: &TopicPartition,
         damage: DamagePolicy,
     ) -> (Arc<Log>, RecoveryReport) {
+        Log::open(context, self.params(context, partition, damage)).unwrap()
+    }
+
+    pub fn params(&self, context: &LogContext, partition: &TopicPartition, damage: DamagePolicy) -> LogParams {
         let data = self.data();
         let checkpoint = |name| OffsetCheckpointFile::new(context.disk.clone(), &data, name).read().unwrap();
         let offset = |name| checkpoint(name).get(partition).copied().unwrap_or_default();
-        let params = LogParams {
+        LogParams {
             dir: data.join(partition.to_string()),
             topic_partition: partition.clone(),
             config: Arc::new(TopicConfig::default()),
@@ -64,8 +68,7 @@ impl Fixture {
             producers: ProducerStateConfig::default(),
             progress: None,
             on_failure: None,
-        };
-        Log::open(context, params).unwrap()
+        }
     }
 }
 

@@ -1,16 +1,19 @@
 //! Kafka's own directories, sound and damaged: what is opened must be what Kafka opens, or better.
 
 use super::*;
+use crate::types::TopicPartition;
 use crate::storage::fixture::{Expected, Fixture, context, expected, found};
 
-fn check_all(name: &str, damage: DamagePolicy, better: impl Fn(&str, &Expected) -> Option<Expected>) {
+/// Opens all logs of a fixture. `better` changes what Kafka makes of a directory to what this broker makes of it;
+/// `None` leaves the directory out.
+fn check_all(name: &str, damage: DamagePolicy, better: impl Fn(&str, Expected) -> Option<Expected>) {
     let fixture = Fixture::unpack(name);
     for (dir, kafkas) in expected(name) {
         if !fixture.data().join(&dir).exists() {
             continue;
         }
         let context = context();
-        let wanted = better(&dir, &kafkas).unwrap_or(kafkas);
+        let Some(wanted) = better(&dir, kafkas) else { continue };
         let (log, report) = fixture.open(&context, &wanted.partition, damage);
         assert_eq!(found(&log), wanted, "{dir}: {report:#?}");
         // And once more, after a close in order.
@@ -42,13 +45,183 @@ fn reopen(fixture: &Fixture, log: &Log) -> (Arc<Log>, RecoveryReport) {
 #[test]
 fn sound_directories_open_as_in_kafka() {
     for name in ["plain", "deleted-records", "transactions"] {
-        check_all(name, DamagePolicy::KeepReadable, |_, _| None);
+        check_all(name, DamagePolicy::KeepReadable, |_, kafkas| Some(kafkas));
     }
 }
 
 #[test]
 fn a_killed_broker_s_directory_opens_as_in_kafka() {
     for damage in [DamagePolicy::KeepReadable, DamagePolicy::CutOff] {
-        check_all("unclean", damage, |_, _| None);
+        check_all("unclean", damage, |_, kafkas| Some(kafkas));
+    }
+}
+
+/// What readers find of the damaged topics' content when it ends at an offset; hashes are those that Kafka's consumer
+/// gave for directories that end there.
+fn ends_at(log_end: i64, kafkas: Expected) -> Expected {
+    let (uncommitted, committed) = match log_end {
+        102 => ("100 0..101 350afd488b76f83b", "90 0..101 6adcfa1f40f69256"),
+        92 => ("90 0..91 ee45bb818a804e49", "80 0..91 67195f61e7d7f02f"),
+        40 => ("40 0..39 7a8a388e87764e0b", "40 0..39 7a8a388e87764e0b"),
+        0 => ("0 -1..-1 e3b0c44298fc1c14", "0 -1..-1 e3b0c44298fc1c14"),
+        other => panic!("no hash for a log that ends at {other}"),
+    };
+    Expected {
+        log_end,
+        last_stable: log_end,
+        uncommitted: uncommitted.to_owned(),
+        committed: committed.to_owned(),
+        ..kafkas
+    }
+}
+
+/// The directory is not what Kafka made of it: it threw the partition's directory away, which is not for a log to do.
+fn is_decided_elsewhere(dir: &str) -> bool {
+    ["no-partition-metadata-0", "no-partition-dir-0", "empty-partition-dir-0"].contains(&dir)
+}
+
+#[test]
+fn damage_in_a_directory_that_was_closed() {
+    for damage in [DamagePolicy::KeepReadable, DamagePolicy::CutOff] {
+        check_all("damaged-partitions-clean", damage, |dir, kafkas| match dir {
+            _ if is_decided_elsewhere(dir) => None,
+            // Kafka loses the whole last segment to one unreadable batch, or serves it.
+            "tail-cut-0" | "tail-cut-in-header-0" | "tail-cut-in-length-0" | "length-too-big-0" | "base-offset-zero-0"
+            | "flip-last-batch-0" | "flip-magic-0" => Some(ends_at(92, kafkas)),
+            // There it seeks the log's end by an index entry that is wrong.
+            "active-index-garbage-0" => Some(ends_at(102, kafkas)),
+            // Kafka deletes the transaction index and shows the aborted records.
+            "swap-0" => Some(ends_at(102, kafkas)),
+            // Nobody looks into sealed segments then; see below.
+            "flip-first-segment-0" | "flip-middle-segment-0" => None,
+            _ => Some(kafkas),
+        });
+    }
+}
+
+#[test]
+fn damage_after_a_crash() {
+    check_all("damaged-partitions-unclean", DamagePolicy::CutOff, |dir, kafkas| match dir {
+        _ if is_decided_elsewhere(dir) => None,
+        // Kafka does not notice, and its consumers stop there.
+        "flip-magic-0" => Some(ends_at(92, kafkas)),
+        _ => Some(kafkas),
+    });
+}
+
+/// As above, where nobody else has the records: what follows the damage stays.
+#[test]
+fn damage_after_a_crash_of_the_only_replica() {
+    let name = "damaged-partitions-unclean";
+    let (whole, _) =
+        Fixture::unpack(name).open(&context(), &TopicPartition::new("whole", 0), DamagePolicy::KeepReadable);
+    whole.advance_log_start_offset(Offset(10)).unwrap();
+    let from_10 = found(&whole);
+    // Of the marker at 61, whose time is the broker's.
+    let max_timestamp = 1_795_961_565_434;
+    check_all(name, DamagePolicy::KeepReadable, |dir, kafkas| match dir {
+        _ if is_decided_elsewhere(dir) => None,
+        "flip-magic-0" => Some(ends_at(92, kafkas)),
+        // The damaged batch is the one whose transaction was aborted,
+        "flip-middle-segment-0" => Some(Expected {
+            uncommitted: "90 0..101 6adcfa1f40f69256".to_owned(),
+            max_timestamp,
+            max_timestamp_offset: 61,
+            ..ends_at(102, kafkas)
+        }),
+        // and here the first one.
+        "flip-first-segment-0" => Some(Expected {
+            uncommitted: from_10.uncommitted.clone(),
+            committed: from_10.committed.clone(),
+            max_timestamp,
+            max_timestamp_offset: 61,
+            ..ends_at(102, kafkas)
+        }),
+        _ => Some(kafkas),
+    });
+}
+
+#[test]
+fn damage_with_which_kafka_does_not_start() {
+    for (name, log_end) in [
+        ("damaged-fatal-base-offset-zero-unclean", 92),
+        ("damaged-fatal-length-too-small-clean", 92),
+        ("damaged-fatal-zeros-end-clean", 102),
+    ] {
+        let fixture = Fixture::unpack(name);
+        for damage in [DamagePolicy::KeepReadable, DamagePolicy::CutOff] {
+            let (log, report) = fixture.open(&context(), &TopicPartition::new("d", 0), damage);
+            let found = found(&log);
+            assert_eq!(found, ends_at(log_end, found.clone()), "{name}: {report:#?}");
+            log.close().unwrap();
+        }
+    }
+}
+
+/// With the marker nobody reads sealed segments. A batch in one whose checksum is wrong is served as it is, as Kafka
+/// does; the consumer sees it.
+#[test]
+fn damage_in_sealed_segments_of_a_directory_that_was_closed() {
+    let fixture = Fixture::unpack("damaged-partitions-clean");
+    for (topic, at) in [("flip-first-segment", 0), ("flip-middle-segment", 40)] {
+        let partition = TopicPartition::new(topic, 0);
+        let (log, _) = fixture.open(&context(), &partition, DamagePolicy::KeepReadable);
+        assert_eq!(log.log_end_offset(), Offset(102));
+        let read = log.read(Offset(at), 1, Offset(102), true, Wait::ForDisk).unwrap();
+        let mut bytes = bytes::BytesMut::new();
+        read.slice.read_into(&mut bytes).unwrap();
+        let batch = crate::record::batch::RecordBatch::parse(&bytes).unwrap();
+        assert_eq!(batch.base_offset(), Offset(at));
+        assert!(!batch.is_crc_valid());
+    }
+}
+
+/// Kafka loses what it knows of the producers, and so accepts what they sent before once more.
+#[test]
+fn producers_survive_the_loss_of_their_snapshots() {
+    for name in ["damaged-partitions-clean", "damaged-partitions-unclean"] {
+        let fixture = Fixture::unpack(name);
+        let producers = |topic| {
+            let (log, _) = fixture.open(&context(), &TopicPartition::new(topic, 0), DamagePolicy::KeepReadable);
+            // Ids and the markers' times differ from topic to topic.
+            log.with_producers(|producers| {
+                let entries = producers.active_producers().into_iter();
+                entries.map(|entry| (entry.producer_epoch, entry.last_sequence(), entry.last_data_offset())).collect::<Vec<_>>()
+            })
+        };
+        let whole = producers("whole");
+        assert!(!whole.is_empty());
+        for topic in ["no-snapshots", "no-last-snapshot", "last-snapshot-corrupt"] {
+            assert_eq!(producers(topic), whole, "{topic}");
+        }
+    }
+}
+
+/// All that follows from the batches is built anew with Kafka's bytes.
+#[test]
+fn rebuilt_files_are_kafkas() {
+    let fixture = Fixture::unpack("damaged-partitions-unclean");
+    for topic in ["whole", "swap"] {
+        let partition = TopicPartition::new(topic, 0);
+        let dir = fixture.data().join(partition.to_string());
+        let content = |name: &str| std::fs::read(dir.join(name)).ok();
+        let names = ["000.index", "000.timeindex", "040.index", "040.timeindex", "040.txnindex", "072.index", "072.timeindex"];
+        let names = names.map(|name| format!("00000000000000000{name}"));
+        let kafkas = names.clone().map(|name| content(&name).or_else(|| content(&(name + ".swap"))).unwrap());
+        for name in names.iter().filter(|name| !name.contains("72")) {
+            let swap = name.clone() + ".swap";
+            let path = if dir.join(name).exists() { dir.join(name) } else { dir.join(swap) };
+            std::fs::write(path, b"").unwrap();
+        }
+        let context = context();
+        let mut params = fixture.params(&context, &partition, DamagePolicy::CutOff);
+        params.config = Arc::new(crate::config::TopicConfig { index_interval_bytes: 1024, ..Default::default() });
+        Log::open(&context, params).unwrap();
+        for (name, kafkas) in names.iter().zip(&kafkas) {
+            let ours = content(name).unwrap();
+            // Kafka's active indexes have zeros behind their entries.
+            assert_eq!(ours[..], kafkas[..ours.len()], "{topic} {name}");
+            assert!(!ours.is_empty() && kafkas[ours.len()..].iter().all(|byte| *byte == 0), "{topic} {name}");
+        }
     }
 }
