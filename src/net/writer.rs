@@ -73,7 +73,7 @@ struct LogReads {
     /// How many [`Piece::Staged`] there are.
     staged: usize,
     read_ahead: Option<JoinHandle<io::Result<()>>>,
-    /// So many bytes of the next pieces are taken to be in the page cache, for they were just read.
+    /// So many bytes of the next pieces are taken to be in the page cache: they were just read, or found there.
     trusted: usize,
 }
 
@@ -173,9 +173,15 @@ impl ResponseWriter {
         }
     }
 
-    /// Frees what is not needed for what is still to be sent.
+    /// Frees what is not needed for what is still to be sent. To be called when nothing was sent for a while.
     pub(super) fn shrink(&mut self) {
         self.pieces.shrink_to_fit();
+        // What was in the page cache then may have left it.
+        if let Some(log) = &mut self.log
+            && log.read_ahead.is_none()
+        {
+            log.trusted = 0;
+        }
     }
 
     /// Sends once.
@@ -194,7 +200,12 @@ impl ResponseWriter {
                 Some(Piece::File(slice)) if goes_by_sendfile(slice) => {
                     let trusted = self.log.as_ref().map_or(0, |log| log.trusted);
                     let window = slice.clone().truncated(if trusted > 0 { trusted } else { WINDOW });
-                    if trusted > 0 || window.is_cached().map_err(WriteEnd::Log)? {
+                    if trusted > 0 {
+                        return self.poll_sendfile(cx, stream, &window);
+                    }
+                    if window.is_cached().map_err(WriteEnd::Log)? {
+                        // The socket takes less than that at a time; one look is enough for all of it.
+                        self.log.get_or_insert_default().trusted = window.len();
                         return self.poll_sendfile(cx, stream, &window);
                     }
                     false
@@ -370,7 +381,7 @@ impl ResponseWriter {
 }
 
 impl LogReads {
-    /// So many bytes of the pieces that were just read are sent.
+    /// So many bytes of pieces of the log are sent.
     fn distrust(&mut self, sent: usize) {
         self.trusted = self.trusted.saturating_sub(sent);
     }
