@@ -14,7 +14,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{SeedableRng as _, rng};
@@ -26,7 +26,7 @@ use super::handle::{Command, Publisher};
 use super::settings::ControllerSettings;
 use super::{brokers, configs, partitions, producer_ids, topic_deletion, topics};
 use crate::clock::Clock;
-use crate::metadata::batch::encode_records;
+use crate::metadata::batch::encode_atomically;
 use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage, Provenance};
 use crate::metadata::log::{MetadataAppendError, MetadataLog};
 use crate::metadata::records::VersionedRecord;
@@ -89,7 +89,7 @@ impl SnapshotPolicy {
 struct Group {
     image: MetadataImage,
     delta: MetadataDelta,
-    batches: BytesMut,
+    batches: Vec<Bytes>,
     next_offset: Offset,
     records: usize,
     answers: Vec<Box<dyn FnOnce()>>,
@@ -185,7 +185,7 @@ impl Driver {
         Group {
             image: MetadataImage::clone(&self.metadata.load()),
             delta: MetadataDelta::default(),
-            batches: BytesMut::new(),
+            batches: Vec::new(),
             next_offset: self.log.log_end_offset(),
             records: 0,
             answers: Vec::new(),
@@ -275,9 +275,9 @@ impl Driver {
                 .apply(&record.record, &mut group.delta)
                 .unwrap_or_else(|error| panic!("a decision contradicts the image it was made on: {error}"));
         }
-        let batch = encode_records(group.next_offset, self.quorum.epoch(), self.clock.now_ms(), records);
-        group.batches.extend_from_slice(&batch);
-        group.next_offset = group.next_offset.plus(records.len() as i64);
+        let batches = encode_atomically(group.next_offset, self.quorum.epoch(), self.clock.now_ms(), records);
+        group.next_offset = batches.next_offset;
+        group.batches.extend(batches.bytes);
         group.records += records.len();
     }
 
@@ -285,9 +285,11 @@ impl Driver {
     fn commit(&mut self, group: Group) -> Result<(), DriverError> {
         let Group { mut image, delta, batches, next_offset, records, answers } = group;
         if records > 0 {
-            let size = batches.len() as u64;
             let now_ms = self.clock.now_ms();
-            self.log.append(batches.freeze(), self.quorum.epoch(), now_ms)?;
+            for batch in batches {
+                self.snapshots.bytes_since += batch.len() as u64;
+                self.log.append(batch, self.quorum.epoch(), now_ms)?;
+            }
             self.log.flush().map_err(MetadataAppendError::Flush)?;
             self.quorum.handle(Event::Flushed { end_offset: next_offset });
             assert_eq!(self.quorum.high_watermark(), Some(next_offset), "a quorum of one commits what it flushed");
@@ -296,7 +298,6 @@ impl Driver {
                 epoch: self.quorum.epoch(),
                 last_contained_log_time_ms: now_ms,
             };
-            self.snapshots.bytes_since += size;
             let image = Arc::new(image);
             for publisher in &self.publishers {
                 publisher(&image, &delta);
@@ -372,3 +373,6 @@ impl Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

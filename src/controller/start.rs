@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use tokio::sync::mpsc;
 use tracing::info;
 use uuid::Uuid;
@@ -112,7 +111,7 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
     let remembered = ElectionState::read(&**log.disk(), log.dir())?;
     let mut quorum =
         QuorumState::new(params.settings.node_id, voters, remembered.as_ref(), log.last_epoch(), log.log_end_offset());
-    let mut appended = BytesMut::new();
+    let mut appended = Vec::new();
     let mut next_offset = log.log_end_offset();
     for action in quorum.handle(Event::Started) {
         match action {
@@ -124,7 +123,7 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
             }
             Action::AppendLeaderChange { epoch, record } => {
                 let control = [ControlRecord::LeaderChange(record)];
-                appended.extend_from_slice(&encode_control(next_offset, epoch, now_ms, &control));
+                appended.push(encode_control(next_offset, epoch, now_ms, &control));
                 next_offset = next_offset.plus(1);
             }
             Action::AdvanceHighWatermark(_) => unreachable!("nothing is flushed yet"),
@@ -142,11 +141,13 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
     let (mut image, batches) =
         activate(replay, &params.settings, registration, &log, &params.metadata_log_dir, now_ms)?;
     for records in batches {
-        appended.extend_from_slice(&encode_records(next_offset, quorum.epoch(), now_ms, &records));
+        appended.push(encode_records(next_offset, quorum.epoch(), now_ms, &records));
         next_offset = next_offset.plus(records.len() as i64);
     }
-    let size = appended.len() as u64;
-    log.append(appended.freeze(), quorum.epoch(), now_ms)?;
+    let size = appended.iter().map(|batch| batch.len() as u64).sum::<u64>();
+    for batch in appended {
+        log.append(batch, quorum.epoch(), now_ms)?;
+    }
     log.flush().map_err(MetadataAppendError::Flush)?;
     quorum.handle(Event::Flushed { end_offset: log.log_end_offset() });
     image.provenance = Provenance {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use tracing::{info, warn};
 
-use super::batch::{BatchDecodeError, MetadataBatch};
+use super::batch::{BatchDecodeError, MAX_BATCH_SIZE, MetadataBatch};
 use super::image::MetadataImage;
 use super::replay::{Replay, ReplayError};
 use super::snapshot::{self, SnapshotError, SnapshotFile, SnapshotId};
@@ -34,8 +34,6 @@ use crate::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
 /// The directory's name within `metadata.log.dir`.
 pub const DIRECTORY: &str = "__cluster_metadata-0";
 
-/// Batches beyond this are not written: Kafka's limit for a fetch of the quorum.
-pub const MAX_BATCH_SIZE: usize = 8 << 20;
 /// Bytes read at once at start.
 const READ_SIZE: usize = 4 << 20;
 

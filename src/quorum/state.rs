@@ -115,9 +115,8 @@ impl QuorumState {
                 self.role = Role::Resigned;
                 Vec::new()
             }
-            (Role::Unattached | Role::Leader { .. }, Event::Started)
-            | (Role::Unattached | Role::Resigned, Event::Flushed { .. } | Event::Resign)
-            | (Role::Resigned, Event::Started) => Vec::new(),
+            (Role::Leader { .. } | Role::Resigned, Event::Started)
+            | (Role::Unattached | Role::Resigned, Event::Flushed { .. } | Event::Resign) => Vec::new(),
         }
     }
 
