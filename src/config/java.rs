@@ -81,13 +81,21 @@ pub(super) fn list_text<S: AsRef<str>>(items: &[S]) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// Sorts names as a `HashSet` or the key set of a `HashMap` that was sized for `capacity` entries lists them.
-pub(super) fn hash_order(names: &mut [&str], capacity: usize) {
-    let table = ((capacity as f64 / 0.75) as usize + 1).next_power_of_two().max(16) as u32;
+/// Sorts names as a `HashSet` or the key set of a `HashMap` lists them, whose table has so many buckets.
+pub(super) fn hash_order(names: &mut [&str], table: u32) {
     names.sort_by_key(|name| {
         let hash = name.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
         (hash ^ (hash >> 16)) & (table - 1)
     });
+}
+
+/// Buckets of a table that has grown to so many entries.
+pub(super) fn grown_table(entries: usize) -> u32 {
+    let mut table = 16;
+    while entries > table as usize / 4 * 3 {
+        table *= 2;
+    }
+    table
 }
 
 #[cfg(test)]
@@ -125,6 +133,14 @@ mod tests {
         for text in ["", "inf", "nan", "1e", "0,5", "--1"] {
             assert_eq!(parse_double(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn sets_list_their_members_by_hash() {
+        let mut names = ["log.dirs", "node.id", "broker.id"];
+        hash_order(&mut names, grown_table(3));
+        assert_eq!(names, ["node.id", "broker.id", "log.dirs"]);
+        assert_eq!([grown_table(12), grown_table(13), grown_table(360)], [16, 32, 512]);
     }
 
     #[test]

@@ -3,11 +3,18 @@
 //! The rest of the broker is handed typed structs ([`BrokerConfig`], [`TopicConfig`]); texts and keys stay in here. This
 //! layer knows nothing of the wire, and of files nothing but the text of a properties file.
 
+pub mod alter;
 pub mod broker;
+mod client_metrics;
+pub mod describe;
+pub mod dynamic;
 pub mod endpoint;
+mod group;
 mod java;
 pub mod keys;
 pub mod properties;
+#[cfg(test)]
+mod recorded;
 pub mod support;
 mod synonyms;
 pub mod topic;
@@ -15,5 +22,6 @@ pub mod validator;
 pub mod value;
 
 pub use broker::{BrokerConfig, ConfigProblem, Loaded};
+pub use dynamic::{ConfigMap, DynamicBrokerConfig};
 pub use endpoint::{Endpoint, SecurityProtocol};
 pub use topic::TopicConfig;

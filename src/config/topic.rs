@@ -3,7 +3,10 @@
 //! The storage layer is handed this struct and asks nothing else about configuration. `Default` gives Kafka 4.3's
 //! defaults. Widths are Kafka's own (`INT` is `i32`, `LONG` is `i64`); a unit is the last word of the name.
 
-use super::keys::Values;
+use super::broker::BrokerConfig;
+use super::dynamic::ConfigMap;
+use super::keys::{Values, topic_keys};
+use super::synonyms::topic_values;
 
 /// What becomes of records that are no longer wanted (`cleanup.policy`). Neither is valid: the log then grows for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +101,30 @@ pub struct TopicConfig {
 }
 
 impl TopicConfig {
+    /// The settings of a topic of which `overrides` are set. What cannot be used (a newer Kafka may have written it) is left
+    /// out and told, a line each.
+    pub fn resolve(overrides: &ConfigMap, broker: &BrokerConfig) -> (TopicConfig, Vec<String>) {
+        if overrides.is_empty() {
+            return (broker.topic_defaults.clone(), Vec::new());
+        }
+        let mut complaints = Vec::new();
+        let mut values = match topic_values(&broker.values) {
+            Ok(values) => values,
+            Err(error) => {
+                complaints.push(error.to_string());
+                return (broker.topic_defaults.clone(), complaints);
+            }
+        };
+        for (name, text) in overrides {
+            match topic_keys().get(name).map(|key| (key.name, key.parse(Some(text)))) {
+                Some((name, Ok(value))) => values.set(name, value),
+                Some((_, Err(error))) => complaints.push(error.to_string()),
+                None => complaints.push(format!("Unknown topic config name: {name}")),
+            }
+        }
+        (TopicConfig::from_values(&values), complaints)
+    }
+
     /// From the values of all of a topic's keys.
     pub(super) fn from_values(v: &Values) -> TopicConfig {
         let policy = v.list("cleanup.policy");
@@ -211,5 +238,52 @@ impl Default for TopicConfig {
             remote_log_copy_disable: false,
             remote_log_delete_on_disable: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(overrides: &[(&str, &str)]) -> (TopicConfig, Vec<String>) {
+        let overrides = overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        TopicConfig::resolve(&overrides, &BrokerConfig::default())
+    }
+
+    #[test]
+    fn nothing_set_gives_the_defaults() {
+        assert_eq!(resolve(&[]), (TopicConfig::default(), Vec::new()));
+        assert_eq!(TopicConfig::from_values(&topic_keys().parse(|_| None).unwrap()), TopicConfig::default());
+    }
+
+    #[test]
+    fn overrides_are_read() {
+        let (config, complaints) = resolve(&[
+            ("cleanup.policy", "compact, delete"),
+            ("compression.type", "zstd"),
+            ("internal.segment.bytes", "512"),
+            ("leader.replication.throttled.replicas", "0:1, 2:3"),
+            ("follower.replication.throttled.replicas", "*"),
+            ("message.timestamp.type", "LogAppendTime"),
+            ("min.cleanable.dirty.ratio", "1e-1"),
+            ("segment.bytes", "2097152"),
+        ]);
+        assert_eq!(complaints, [""; 0]);
+        assert_eq!(config.cleanup_policy, CleanupPolicy { compact: true, delete: true });
+        assert_eq!(config.compression_type, CompressionType::Zstd);
+        assert_eq!(config.segment_bytes, 512, "the internal key is above the other");
+        assert_eq!(config.leader_replication_throttled_replicas, ThrottledReplicas::Only(vec![(0, 1), (2, 3)]));
+        assert_eq!(config.follower_replication_throttled_replicas, ThrottledReplicas::All);
+        assert_eq!(config.message_timestamp_type, TimestampType::LogAppendTime);
+        assert_eq!(config.min_cleanable_dirty_ratio, 0.1);
+        let neither = resolve(&[("cleanup.policy", "")]).0.cleanup_policy;
+        assert_eq!(neither, CleanupPolicy { compact: false, delete: false });
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_and_the_rest_is_used() {
+        let (config, complaints) = resolve(&[("retention.ms", "x"), ("from.the.future", "1"), ("flush.messages", "1")]);
+        assert_eq!((config.retention_ms, config.flush_messages), (604_800_000, 1));
+        assert_eq!(complaints.len(), 2);
     }
 }

@@ -166,7 +166,7 @@ fn parse_all(originals: &BTreeMap<String, String>, problems: &mut Vec<ConfigProb
 }
 
 /// What `log.retention.ms`, `.minutes` and `.hours` come to; -1: no limit.
-pub(super) fn retention_ms(v: &Values) -> i64 {
+pub(in super::super) fn retention_ms(v: &Values) -> i64 {
     let ms = v
         .optional_long("log.retention.ms")
         .or_else(|| Some(i64::from(v.optional_int("log.retention.minutes")?) * 60_000))

@@ -11,11 +11,14 @@ use std::sync::Arc;
 use super::endpoint::{Endpoint, SecurityProtocol};
 use super::keys::{Values, broker_keys};
 use super::topic::TopicConfig;
+use super::value::ConfigValue;
 use crate::types::BrokerId;
 
 mod listeners;
 mod load;
 mod rules;
+
+pub(super) use load::retention_ms;
 
 /// What stands in the way of a start: one line for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,6 +210,13 @@ pub struct BrokerConfig {
     pub transactional_id_expiration_ms: i32,
 }
 
+
+impl BrokerConfig {
+    /// The value of any key; `None` when it is unknown, or not set and without a default.
+    pub fn value(&self, key: &str) -> Option<&ConfigValue> {
+        self.values.get(key)
+    }
+}
 
 /// What was given, without secrets.
 impl fmt::Debug for BrokerConfig {
