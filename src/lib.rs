@@ -12,6 +12,8 @@ pub mod net;
 pub mod protocol;
 pub mod quorum;
 pub mod record;
+pub mod replica;
+pub mod server;
 pub mod storage;
 pub mod telemetry;
 pub mod types;

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use ottla::cli::{Arguments, NodeFailure, RunningNode, run};
-use ottla::config::Endpoint;
+use ottla::cli::{Arguments, run, start};
 
 // Decoders reserve by counts that a peer made up. mimalloc reserves such memory without committing it, so that they fail
 // cleanly on the bytes that are not there; glibc's allocator would end the process.
@@ -13,7 +12,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let arguments = Arguments::of_process();
     forgo_huge_pages();
-    run(&arguments, async |_| Err::<NoNode, _>(NodeFailure("this build has no broker".to_owned()))).into()
+    run(&arguments, start).into()
 }
 
 /// Has the system give memory in pages of 4 KiB where it would give 2 MiB unasked: an idle broker would hold ten times
@@ -27,20 +26,3 @@ fn forgo_huge_pages() {
 
 #[cfg(not(target_os = "linux"))]
 fn forgo_huge_pages() {}
-
-/// Stands where the node will, until it exists.
-enum NoNode {}
-
-impl RunningNode for NoNode {
-    fn endpoints(&self) -> Vec<Endpoint> {
-        match *self {}
-    }
-
-    async fn failed(&self) -> NodeFailure {
-        match *self {}
-    }
-
-    async fn shutdown(self) {
-        match self {}
-    }
-}

@@ -3,6 +3,7 @@
 //! The outermost layer; only `main` calls it. 0: ended as asked. 1: could not start or could not go on, the reason
 //! stands on standard error or in the log. 2: the arguments make no sense.
 
+mod node;
 mod ready_file;
 mod server;
 mod settings;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+pub use node::start;
 pub use server::{NodeFailure, RunningNode, run};
 
 /// A broker that speaks Kafka's wire protocol.

@@ -17,6 +17,7 @@ mod golden;
 mod index_file;
 pub mod leader_epochs;
 pub mod log;
+pub mod manager;
 pub mod meta_properties;
 pub mod offset_index;
 pub mod partition_metadata;

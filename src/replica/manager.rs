@@ -1,0 +1,313 @@
+//! The replicas on this broker, found by topic and partition, and kept as the metadata says.
+//!
+//! [`ReplicaManager::apply`] is the controller's publisher: it opens the logs of new partitions, hands changed settings
+//! and leaderships to the others, and closes and deletes what is gone. It returns when all of it holds, and only then
+//! is the metadata published; so whatever the metadata names is served.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::RwLock;
+use thiserror::Error;
+use tracing::{error, info, warn};
+
+use super::partition::Partition;
+use crate::config::dynamic::DynamicBrokerConfig;
+use crate::config::{BrokerConfig, TopicConfig};
+use crate::metadata::image::{
+    ConfigMap, ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage, PartitionRegistration, TopicImage,
+};
+use crate::storage::manager::{LogManager, NewLog};
+use crate::storage::recovery::DamagePolicy;
+use crate::types::{Offset, PartitionId, TopicId, TopicName, TopicPartition};
+
+/// Why a partition is not to be had here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum LookupError {
+    #[error("no topic has this id")]
+    UnknownTopicId,
+    #[error("there is no such topic or partition")]
+    UnknownTopicOrPartition,
+    #[error("this broker has no replica of the partition")]
+    NotHere,
+    #[error("the partition's log directory is offline")]
+    Offline,
+}
+
+/// A partition as this broker sees it.
+#[derive(Clone)]
+enum Hosted {
+    Online(Arc<Partition>),
+    /// Its log cannot be used.
+    Offline,
+    /// Only other brokers have it.
+    Elsewhere,
+}
+
+/// A topic with all its partitions, whether they are here or not.
+struct HostedTopic {
+    name: TopicName,
+    partitions: Vec<Hosted>,
+}
+
+impl HostedTopic {
+    fn partition(&self, partition: PartitionId) -> Result<Arc<Partition>, LookupError> {
+        let index = usize::try_from(partition.0).map_err(|_| LookupError::UnknownTopicOrPartition)?;
+        match self.partitions.get(index) {
+            Some(Hosted::Online(partition)) => Ok(partition.clone()),
+            Some(Hosted::Offline) => Err(LookupError::Offline),
+            Some(Hosted::Elsewhere) => Err(LookupError::NotHere),
+            None => Err(LookupError::UnknownTopicOrPartition),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Topics {
+    by_id: HashMap<TopicId, Arc<HostedTopic>>,
+    by_name: HashMap<TopicName, Arc<HostedTopic>>,
+}
+
+/// The broker's settings in force, for all who read them. Written by [`ReplicaManager::apply`].
+pub type Settings = Arc<ArcSwap<DynamicBrokerConfig>>;
+
+/// The settings of a topic as an image has them. What cannot be read is left out, and logged.
+pub fn topic_config(broker: &BrokerConfig, image: &MetadataImage, topic: &str) -> TopicConfig {
+    let Some(overrides) = image.configs.get(&ConfigResource::topic(topic)) else {
+        return broker.topic_defaults.clone();
+    };
+    let (config, complaints) = TopicConfig::resolve(overrides, broker);
+    for complaint in complaints {
+        warn!(topic, complaint, "a topic's setting cannot be used");
+    }
+    config
+}
+
+/// See the module.
+pub struct ReplicaManager {
+    config: Arc<BrokerConfig>,
+    settings: Settings,
+    logs: Arc<LogManager>,
+    topics: RwLock<Topics>,
+    /// From `replication-offset-checkpoint`, for partitions that are opened.
+    high_watermarks: BTreeMap<TopicPartition, Offset>,
+    /// Whether [`Self::apply`] has been called: a partition that appears later was assigned just now.
+    started: AtomicBool,
+}
+
+impl ReplicaManager {
+    /// No partitions yet. `high_watermarks` are those of the last checkpoint.
+    pub fn new(
+        config: Arc<BrokerConfig>,
+        settings: Settings,
+        logs: Arc<LogManager>,
+        high_watermarks: BTreeMap<TopicPartition, Offset>,
+    ) -> Arc<ReplicaManager> {
+        Arc::new(ReplicaManager {
+            config,
+            settings,
+            logs,
+            topics: RwLock::default(),
+            high_watermarks,
+            started: AtomicBool::new(false),
+        })
+    }
+
+    /// A partition by its topic's name.
+    pub fn partition(&self, topic: &str, partition: PartitionId) -> Result<Arc<Partition>, LookupError> {
+        let topics = self.topics.read();
+        topics.by_name.get(topic).ok_or(LookupError::UnknownTopicOrPartition)?.partition(partition)
+    }
+
+    /// A partition by its topic's id.
+    pub fn partition_by_id(&self, topic: TopicId, partition: PartitionId) -> Result<Arc<Partition>, LookupError> {
+        let topics = self.topics.read();
+        topics.by_id.get(&topic).ok_or(LookupError::UnknownTopicId)?.partition(partition)
+    }
+
+    /// All partitions that are online here.
+    pub fn online(&self) -> Vec<Arc<Partition>> {
+        let topics = self.topics.read();
+        let hosted = topics.by_id.values().flat_map(|topic| &topic.partitions);
+        hosted
+            .filter_map(|hosted| match hosted {
+                Hosted::Online(partition) => Some(partition.clone()),
+                Hosted::Offline | Hosted::Elsewhere => None,
+            })
+            .collect()
+    }
+
+    /// The high watermarks as of now, for the checkpoint.
+    pub fn high_watermarks(&self) -> BTreeMap<TopicPartition, Offset> {
+        self.online()
+            .into_iter()
+            .map(|partition| (partition.topic_partition().clone(), partition.high_watermark()))
+            .collect()
+    }
+
+    /// Makes this broker's replicas what `image` says; `delta` tells what is new in it.
+    pub fn apply(&self, image: &MetadataImage, delta: &MetadataDelta) {
+        if delta.changed_configs.iter().any(|resource| resource.kind == ConfigResourceType::BROKER) {
+            self.update_settings(image);
+        }
+        for topic in delta.deleted_topics.values() {
+            self.delete_topic(topic);
+        }
+        let changed = delta.created_topics.iter().chain(delta.changed_topics.keys());
+        for topic in changed.filter_map(|&id| image.topic_by_id(id)) {
+            self.apply_topic(image, topic);
+        }
+        self.apply_configs(image, delta);
+        self.started.store(true, Ordering::Relaxed);
+    }
+
+    fn apply_topic(&self, image: &MetadataImage, topic: &TopicImage) {
+        let known = self.topics.read().by_id.get(&topic.id).cloned();
+        let config = Arc::new(self.topic_config(image, &topic.name));
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for (&id, registration) in topic.partitions.iter() {
+            let before = known.as_ref().and_then(|known| known.partitions.get(id.0 as usize).cloned());
+            let hosted = match before {
+                _ if !registration.replicas.contains(&self.config.node_id) => Hosted::Elsewhere,
+                Some(hosted @ (Hosted::Online(_) | Hosted::Offline)) => hosted,
+                _ => self.open(topic, id, registration, &config),
+            };
+            if let Hosted::Online(partition) = &hosted
+                && let Err(error) = partition.apply(registration, self.config.node_id)
+            {
+                error!(partition = %partition.topic_partition(), %error, "the partition cannot be led");
+            }
+            partitions.push(hosted);
+        }
+        let hosted = Arc::new(HostedTopic { name: topic.name.clone(), partitions });
+        let mut topics = self.topics.write();
+        topics.by_id.insert(topic.id, hosted.clone());
+        topics.by_name.insert(topic.name.clone(), hosted);
+    }
+
+    fn open(
+        &self,
+        topic: &TopicImage,
+        id: PartitionId,
+        registration: &PartitionRegistration,
+        config: &Arc<TopicConfig>,
+    ) -> Hosted {
+        let topic_partition = TopicPartition { topic: topic.name.clone(), partition: id };
+        let new = NewLog {
+            topic_id: topic.id,
+            config: config.clone(),
+            // Where nobody else has the records, what can still be read is kept.
+            damage: if registration.replicas.len() > 1 { DamagePolicy::CutOff } else { DamagePolicy::KeepReadable },
+            directory: registration.directory(self.config.node_id),
+            is_new: self.started.load(Ordering::Relaxed),
+        };
+        match self.logs.get_or_create(&topic_partition, new) {
+            Ok(log) => {
+                let high_watermark = self.high_watermarks.get(&topic_partition).copied().unwrap_or(Offset(0));
+                Hosted::Online(Arc::new(Partition::new(topic.id, log, high_watermark)))
+            }
+            Err(error) => {
+                error!(partition = %topic_partition, %error, "the partition's log cannot be opened");
+                Hosted::Offline
+            }
+        }
+    }
+
+    fn delete_topic(&self, topic: &TopicImage) {
+        let removed = {
+            let mut topics = self.topics.write();
+            // A new topic of the same name may have taken the name over already.
+            let removed = topics.by_id.remove(&topic.id);
+            if let (Some(removed), Some(named)) = (&removed, topics.by_name.get(&topic.name))
+                && Arc::ptr_eq(removed, named)
+            {
+                topics.by_name.remove(&topic.name);
+            }
+            removed
+        };
+        let Some(removed) = removed else { return };
+        let mut here = Vec::new();
+        for (index, hosted) in removed.partitions.iter().enumerate() {
+            match hosted {
+                Hosted::Online(partition) => partition.set_offline(),
+                Hosted::Offline => {}
+                Hosted::Elsewhere => continue,
+            }
+            here.push(TopicPartition::new(removed.name.clone(), index as i32));
+        }
+        self.logs.delete(&here);
+        info!(topic = %removed.name, id = %topic.id, partitions = removed.partitions.len(), "topic deleted");
+    }
+
+    fn apply_configs(&self, image: &MetadataImage, delta: &MetadataDelta) {
+        let mut topics: Vec<&str> = Vec::new();
+        for resource in &delta.changed_configs {
+            match resource.kind {
+                ConfigResourceType::TOPIC => topics.push(&resource.name),
+                // A broker's setting is the default of all topics.
+                ConfigResourceType::BROKER => {
+                    let names: Vec<TopicName> = self.topics.read().by_name.keys().cloned().collect();
+                    for name in names {
+                        self.update_config(image, &name);
+                    }
+                    return;
+                }
+                _ => {}
+            }
+        }
+        for topic in topics {
+            self.update_config(image, topic);
+        }
+    }
+
+    fn update_settings(&self, image: &MetadataImage) {
+        let nothing = ConfigMap::new();
+        let of = |resource| image.configs.get(&resource).map_or(&nothing, |configs| &**configs);
+        let (updated, complaints) = self
+            .settings
+            .load()
+            .update(of(ConfigResource::cluster()), of(ConfigResource::broker(self.config.node_id)));
+        for complaint in complaints {
+            warn!(complaint, "a dynamic setting of the broker cannot be used");
+        }
+        self.settings.store(Arc::new(updated));
+    }
+
+    fn update_config(&self, image: &MetadataImage, topic: &str) {
+        let Some(hosted) = self.topics.read().by_name.get(topic).cloned() else { return };
+        let config = Arc::new(self.topic_config(image, topic));
+        for partition in &hosted.partitions {
+            if let Hosted::Online(partition) = partition {
+                partition.update_config(config.clone());
+            }
+        }
+    }
+
+    fn topic_config(&self, image: &MetadataImage, topic: &str) -> TopicConfig {
+        topic_config(self.settings.load().current(), image, topic)
+    }
+
+    /// The directory of these partitions failed: they are offline from now on.
+    pub fn set_offline(&self, partitions: &[TopicPartition]) {
+        for TopicPartition { topic, partition } in partitions {
+            if let Ok(partition) = self.partition(topic, *partition) {
+                partition.set_offline();
+            }
+        }
+    }
+
+    /// Applies retention to all logs. Reads and deletes files: for a thread that may wait.
+    pub fn delete_old_segments(&self, now_ms: i64) {
+        for partition in self.online() {
+            partition.delete_old_segments(now_ms);
+        }
+    }
+}
+
+impl std::fmt::Debug for ReplicaManager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReplicaManager").field("node_id", &self.config.node_id).finish_non_exhaustive()
+    }
+}

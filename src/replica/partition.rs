@@ -1,0 +1,564 @@
+//! A partition that this broker leads: its log, its high watermark, and who waits for either.
+//!
+//! Owns the order of things on the leader: a request is checked against the leader epoch, records are appended, and
+//! only then does the high watermark advance and everybody hear of it. Invariants: log start ≤ high watermark ≤ log
+//! end; the high watermark never goes back within a leader epoch; with `flush.messages` it never passes what the disk
+//! has confirmed, so that nobody reads, or is told of, what a crash could take back.
+//!
+//! Handlers reach it through the [`super::ReplicaManager`]. It knows nothing of the wire.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use thiserror::Error;
+use tokio::sync::oneshot;
+use tracing::error;
+
+use super::ready_set::ReadySet;
+use super::waiters::{OffsetWaiters, Reached};
+use super::watchers::Watchers;
+use crate::config::TopicConfig;
+use crate::config::topic::{self, CompressionType};
+use crate::metadata::image::PartitionRegistration;
+use crate::record::batch::TimestampType;
+use crate::record::compression::Codec;
+use crate::storage::log::{self, AppendContext, AppendError, AppendInfo, ChangeError, EpochEndOffset, Log, ReadError, TimestampOffset, Wait};
+use crate::storage::slice::LogSlice;
+use crate::storage::validate::{self, AppendOrigin, TargetCompression, ValidateError, ValidationConfig};
+use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
+
+/// This broker does not lead the partition, or not in the epoch that the request names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum LeaderError {
+    #[error("this broker is not the leader")]
+    NotLeaderOrFollower,
+    #[error("the request is of an older leader epoch")]
+    FencedLeaderEpoch,
+    #[error("the request is of a newer leader epoch")]
+    UnknownLeaderEpoch,
+    /// The log directory failed.
+    #[error("the partition's log directory is offline")]
+    Offline,
+}
+
+/// Why records were not appended.
+#[derive(Debug, Error)]
+pub enum PartitionAppendError {
+    #[error(transparent)]
+    Leader(#[from] LeaderError),
+    #[error("{in_sync} replicas are in sync, {min_insync_replicas} are needed")]
+    NotEnoughReplicas { in_sync: usize, min_insync_replicas: usize },
+    #[error(transparent)]
+    Invalid(#[from] ValidateError),
+    #[error(transparent)]
+    Log(#[from] AppendError),
+}
+
+/// Why nothing was read.
+#[derive(Debug, Error)]
+pub enum PartitionReadError {
+    #[error(transparent)]
+    Leader(#[from] LeaderError),
+    #[error(transparent)]
+    Log(#[from] ReadError),
+}
+
+/// What an append must reach before it is acknowledged (`acks`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequiredAcks {
+    /// 0 and 1.
+    Leader,
+    /// -1
+    AllInSync,
+}
+
+/// What an append did, and what its acknowledgement still waits for.
+#[derive(Debug)]
+pub struct Appended {
+    pub info: AppendInfo,
+    /// `None`: it may be acknowledged now.
+    pub wait: Option<oneshot::Receiver<Reached>>,
+}
+
+/// Up to where a reader may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchIsolation {
+    /// Followers and debugging consumers.
+    LogEnd,
+    /// `read_uncommitted`
+    HighWatermark,
+    /// `read_committed`
+    TransactionCommitted,
+}
+
+/// What is wanted of one partition.
+#[derive(Clone, Copy, Debug)]
+pub struct PartitionFetch {
+    pub fetch_offset: Offset,
+    pub max_bytes: usize,
+    /// Return the first batch even if it is larger than `max_bytes`.
+    pub min_one_batch: bool,
+    pub isolation: FetchIsolation,
+    /// The broker that replicates, if it is one that fetches.
+    pub follower: Option<BrokerId>,
+    pub current_leader_epoch: Option<LeaderEpoch>,
+    pub last_fetched_epoch: Option<LeaderEpoch>,
+}
+
+/// What is there of it. The offsets were all taken before the read.
+#[derive(Debug)]
+pub struct PartitionRead {
+    pub records: LogSlice,
+    pub high_watermark: Offset,
+    pub last_stable_offset: Offset,
+    pub log_start_offset: Offset,
+    /// The fetcher's log and this one part ways: nothing was read.
+    pub diverging_epoch: Option<EpochEndOffset>,
+    /// `None` unless the isolation is [`FetchIsolation::TransactionCommitted`].
+    pub aborted_transactions: Option<Vec<log::AbortedTransaction>>,
+    /// There is more to read from `fetch_offset` on than nothing, whether or not it fitted.
+    pub has_more: bool,
+}
+
+/// A target of ListOffsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffsetSpec {
+    Earliest,
+    Latest,
+    /// KIP-734
+    MaxTimestamp,
+    /// The first record with this timestamp or a later one.
+    Timestamp(i64),
+}
+
+/// What the controller decided, as far as this broker acts on it.
+#[derive(Clone, Copy, Debug)]
+struct Leadership {
+    is_leader: bool,
+    leader_epoch: LeaderEpoch,
+    replicas: usize,
+    in_sync: usize,
+}
+
+/// See the module.
+pub struct Partition {
+    topic_partition: TopicPartition,
+    topic_id: TopicId,
+    log: Arc<Log>,
+    /// Held for reading over an append, so that no append outlives the leadership it was checked against.
+    leadership: RwLock<Leadership>,
+    high_watermark: AtomicI64,
+    offline: AtomicBool,
+    watchers: Watchers,
+    waiters: OffsetWaiters,
+}
+
+impl Partition {
+    /// A partition that nobody leads yet, see [`Self::apply`].
+    pub fn new(topic_id: TopicId, log: Arc<Log>, high_watermark: Offset) -> Partition {
+        let within = high_watermark.clamp(log.log_start_offset(), log.log_end_offset());
+        Partition {
+            topic_partition: log.topic_partition().clone(),
+            topic_id,
+            log,
+            leadership: RwLock::new(Leadership {
+                is_leader: false,
+                leader_epoch: LeaderEpoch::UNKNOWN,
+                replicas: 0,
+                in_sync: 0,
+            }),
+            high_watermark: AtomicI64::new(within.0),
+            offline: AtomicBool::new(false),
+            watchers: Watchers::default(),
+            waiters: OffsetWaiters::default(),
+        }
+    }
+
+    pub fn topic_partition(&self) -> &TopicPartition {
+        &self.topic_partition
+    }
+
+    pub fn topic_id(&self) -> TopicId {
+        self.topic_id
+    }
+
+    pub fn leader_epoch(&self) -> LeaderEpoch {
+        self.leadership.read().leader_epoch
+    }
+
+    pub fn config(&self) -> Arc<TopicConfig> {
+        self.log.config()
+    }
+
+    pub fn update_config(&self, config: Arc<TopicConfig>) {
+        self.log.update_config(config);
+    }
+
+    pub fn high_watermark(&self) -> Offset {
+        Offset(self.high_watermark.load(Ordering::SeqCst))
+    }
+
+    /// Records of open transactions begin here; `read_committed` stops at it.
+    pub fn last_stable_offset(&self) -> Offset {
+        let high_watermark = self.high_watermark();
+        self.log.first_unstable_offset().map_or(high_watermark, |unstable| unstable.min(high_watermark))
+    }
+
+    pub fn log_start_offset(&self) -> Offset {
+        self.log.log_start_offset()
+    }
+
+    pub fn log_end_offset(&self) -> Offset {
+        self.log.log_end_offset()
+    }
+
+    /// Takes over the controller's decision: leads, in a new epoch perhaps, or leads no more.
+    pub fn apply(&self, registration: &PartitionRegistration, local: BrokerId) -> Result<(), ChangeError> {
+        let mut leadership = self.leadership.write();
+        let is_leader = registration.leader == Some(local);
+        let new_epoch = registration.leader_epoch != leadership.leader_epoch;
+        if is_leader && new_epoch {
+            self.log.assign_epoch(registration.leader_epoch, self.log.log_end_offset())?;
+        }
+        *leadership = Leadership {
+            is_leader,
+            leader_epoch: registration.leader_epoch,
+            replicas: registration.replicas.len(),
+            in_sync: registration.isr.len(),
+        };
+        drop(leadership);
+        if is_leader {
+            // The only replica in sync, or one that was elected among those in sync and holds all they acknowledged.
+            self.advance_high_watermark(self.log.log_end_offset());
+        } else {
+            self.waiters.fail_all();
+        }
+        if new_epoch {
+            self.watchers.notify();
+        }
+        Ok(())
+    }
+
+    fn check_leader(
+        &self,
+        leadership: &Leadership,
+        current_leader_epoch: Option<LeaderEpoch>,
+        require_leader: bool,
+    ) -> Result<(), LeaderError> {
+        if self.offline.load(Ordering::SeqCst) {
+            return Err(LeaderError::Offline);
+        }
+        match current_leader_epoch {
+            Some(epoch) if epoch < leadership.leader_epoch => return Err(LeaderError::FencedLeaderEpoch),
+            Some(epoch) if epoch > leadership.leader_epoch => return Err(LeaderError::UnknownLeaderEpoch),
+            _ => {}
+        }
+        if require_leader && !leadership.is_leader {
+            return Err(LeaderError::NotLeaderOrFollower);
+        }
+        Ok(())
+    }
+
+    /// Appends the records of a producer. Never waits for the disk but for the write into the page cache.
+    pub fn append(
+        self: &Arc<Self>,
+        records: Bytes,
+        acks: RequiredAcks,
+        now_ms: i64,
+    ) -> Result<Appended, PartitionAppendError> {
+        let config = self.log.config();
+        let leadership = self.leadership.read();
+        self.check_leader(&leadership, None, true)?;
+        if acks == RequiredAcks::AllInSync {
+            // Kafka's rule since 4.0: no more than all replicas can be asked for.
+            let min_insync_replicas = (config.min_insync_replicas.max(1) as usize).min(leadership.replicas);
+            if leadership.in_sync < min_insync_replicas {
+                return Err(PartitionAppendError::NotEnoughReplicas {
+                    in_sync: leadership.in_sync,
+                    min_insync_replicas,
+                });
+            }
+        }
+        let validation = validation_config(&self.topic_partition, &config, leadership.leader_epoch);
+        let validated = validate::validate(records, &validation, now_ms)?;
+        let info = self
+            .log
+            .append_as_leader(validated, leadership.leader_epoch, AppendOrigin::Client, AppendContext::default())
+            .inspect_err(|error| {
+                if let AppendError::Io(_) | AppendError::Offline = error {
+                    self.on_log_failure(error);
+                }
+            })?;
+        drop(leadership);
+
+        let next = info.last_offset.plus(1);
+        if info.flush_due {
+            self.flush_then_advance(next);
+        } else {
+            self.advance_high_watermark(self.log.log_end_offset());
+        }
+        let must_wait = info.flush_due || acks == RequiredAcks::AllInSync;
+        let wait = (must_wait && self.high_watermark() < next).then(|| self.wait_for(next));
+        Ok(Appended { info, wait })
+    }
+
+    /// A wait for the high watermark to reach `offset`.
+    fn wait_for(&self, offset: Offset) -> oneshot::Receiver<Reached> {
+        let receiver = self.waiters.register(offset);
+        // It may have been reached, or become impossible, before the registration.
+        self.waiters.reached(self.high_watermark());
+        if self.offline.load(Ordering::SeqCst) {
+            self.waiters.fail_all();
+        }
+        receiver
+    }
+
+    /// Lets the high watermark follow once the disk confirms; one flush serves all that are asked for meanwhile.
+    fn flush_then_advance(self: &Arc<Self>, up_to: Offset) {
+        let partition = self.clone();
+        self.log.flush_then(up_to, move |outcome| match outcome {
+            Ok(()) => partition.advance_high_watermark(up_to),
+            Err(error) => {
+                partition.on_log_failure(&error);
+            }
+        });
+    }
+
+    fn advance_high_watermark(&self, to: Offset) {
+        let before = self.high_watermark.fetch_max(to.0, Ordering::SeqCst);
+        if before < to.0 {
+            self.log.on_high_watermark(to);
+            self.waiters.reached(to);
+            self.watchers.notify();
+        }
+    }
+
+    /// A log that failed takes nothing any more; its directory goes offline on its own.
+    fn on_log_failure(&self, error: &dyn std::error::Error) {
+        error!(partition = %self.topic_partition, %error, "the log failed");
+        self.set_offline();
+    }
+
+    fn on_change_error(&self, error: &ChangeError) {
+        match error {
+            ChangeError::Io(_) | ChangeError::Offline => self.on_log_failure(error),
+            ChangeError::OutOfRange { .. } => {}
+        }
+    }
+
+    /// Nothing more comes from this partition on this broker: its directory failed, or it was deleted or moved.
+    pub fn set_offline(&self) {
+        self.offline.store(true, Ordering::SeqCst);
+        self.waiters.fail_all();
+        self.watchers.notify();
+    }
+
+    /// Tells where the wanted records lie.
+    pub fn read(&self, fetch: &PartitionFetch, wait: Wait) -> Result<PartitionRead, PartitionReadError> {
+        let leadership = self.leadership.read();
+        self.check_leader(&leadership, fetch.current_leader_epoch, true)?;
+        if fetch.follower.is_some() {
+            // Nobody but this broker holds the partition: whoever says so knows of an assignment that is not here yet.
+            return Err(match fetch.current_leader_epoch {
+                Some(_) => LeaderError::UnknownLeaderEpoch.into(),
+                None => LeaderError::NotLeaderOrFollower.into(),
+            });
+        }
+        let high_watermark = self.high_watermark();
+        let last_stable_offset = self.last_stable_offset();
+        let log_start_offset = self.log.log_start_offset();
+        let log_end_offset = self.log.log_end_offset();
+        let upper_bound = match fetch.isolation {
+            FetchIsolation::LogEnd => log_end_offset,
+            FetchIsolation::HighWatermark => high_watermark,
+            FetchIsolation::TransactionCommitted => last_stable_offset,
+        };
+        let committed = fetch.isolation == FetchIsolation::TransactionCommitted;
+        let mut read = PartitionRead {
+            records: LogSlice::empty(),
+            high_watermark,
+            last_stable_offset,
+            log_start_offset,
+            diverging_epoch: None,
+            aborted_transactions: committed.then(Vec::new),
+            has_more: false,
+        };
+        if let Some(last_fetched_epoch) = fetch.last_fetched_epoch {
+            read.diverging_epoch = self.diverging_epoch(fetch, last_fetched_epoch, log_start_offset, log_end_offset)?;
+            if read.diverging_epoch.is_some() {
+                return Ok(read);
+            }
+        }
+        let found =
+            self.log.read(fetch.fetch_offset, fetch.max_bytes, upper_bound, fetch.min_one_batch, wait)?;
+        read.has_more = fetch.fetch_offset < upper_bound;
+        // A part of a first batch helps no client since Fetch v3.
+        if !found.first_batch_incomplete {
+            read.records = found.slice;
+        }
+        if committed && !read.records.is_empty() {
+            read.aborted_transactions = Some(self.log.aborted_transactions(fetch.fetch_offset, upper_bound)?);
+        }
+        Ok(read)
+    }
+
+    /// Where this log and that of a fetcher, whose last record is of `last_fetched_epoch`, part ways (KIP-595).
+    fn diverging_epoch(
+        &self,
+        fetch: &PartitionFetch,
+        last_fetched_epoch: LeaderEpoch,
+        log_start_offset: Offset,
+        log_end_offset: Offset,
+    ) -> Result<Option<EpochEndOffset>, ReadError> {
+        let out_of_range =
+            || ReadError::OutOfRange { offset: fetch.fetch_offset, log_start_offset, log_end_offset };
+        let end = self.log.end_offset_for_epoch(last_fetched_epoch).ok_or_else(out_of_range)?;
+        if fetch.fetch_offset < log_start_offset {
+            return Err(out_of_range());
+        }
+        let diverges = end.leader_epoch < last_fetched_epoch || end.end_offset < fetch.fetch_offset;
+        Ok(diverges.then_some(end))
+    }
+
+    /// Where an epoch ends (OffsetForLeaderEpoch).
+    pub fn end_offset_for_epoch(
+        &self,
+        current_leader_epoch: Option<LeaderEpoch>,
+        leader_epoch: LeaderEpoch,
+    ) -> Result<Option<EpochEndOffset>, LeaderError> {
+        let leadership = self.leadership.read();
+        self.check_leader(&leadership, current_leader_epoch, true)?;
+        Ok(self.log.end_offset_for_epoch(leader_epoch))
+    }
+
+    /// Finds an offset (ListOffsets); by timestamp it reads the log, which may wait for the disk. Without `isolation`
+    /// everything up to the log's end counts.
+    pub fn list_offset(
+        &self,
+        spec: OffsetSpec,
+        isolation: FetchIsolation,
+        current_leader_epoch: Option<LeaderEpoch>,
+        fetch_only_leader: bool,
+    ) -> Result<Option<TimestampOffset>, PartitionReadError> {
+        let leadership = *self.leadership.read();
+        self.check_leader(&leadership, current_leader_epoch, fetch_only_leader)?;
+        let last_fetchable = match isolation {
+            FetchIsolation::LogEnd => self.log.log_end_offset(),
+            FetchIsolation::HighWatermark => self.high_watermark(),
+            FetchIsolation::TransactionCommitted => self.last_stable_offset(),
+        };
+        let found = match spec {
+            OffsetSpec::Latest => {
+                return Ok(Some(TimestampOffset {
+                    timestamp: -1,
+                    offset: last_fetchable,
+                    leader_epoch: Some(leadership.leader_epoch),
+                }));
+            }
+            OffsetSpec::Earliest => {
+                let offset = self.log.log_start_offset();
+                let leader_epoch = self.log.leader_epoch_at(offset);
+                return Ok(Some(TimestampOffset { timestamp: -1, offset, leader_epoch }));
+            }
+            OffsetSpec::MaxTimestamp => self.log.max_timestamp_offset()?,
+            OffsetSpec::Timestamp(timestamp) => self.log.offset_for_timestamp(timestamp)?,
+        };
+        Ok(found.filter(|found| found.offset < last_fetchable))
+    }
+
+    /// Deletes the records below `offset`, or below the high watermark without one. Returns the low watermark. Waits
+    /// for the disk.
+    pub fn delete_records(&self, offset: Option<Offset>) -> Result<Offset, DeleteRecordsError> {
+        let leadership = self.leadership.read();
+        self.check_leader(&leadership, None, true)?;
+        if !self.log.config().cleanup_policy.delete {
+            return Err(DeleteRecordsError::Policy);
+        }
+        let high_watermark = self.high_watermark();
+        let offset = offset.unwrap_or(high_watermark);
+        if offset < Offset(0) || offset > high_watermark {
+            return Err(DeleteRecordsError::OutOfRange { offset, high_watermark });
+        }
+        if self.log.advance_log_start_offset(offset).inspect_err(|error| self.on_change_error(error))? {
+            self.watchers.notify();
+        }
+        Ok(self.log.log_start_offset())
+    }
+
+    /// Marks `slot` of `ready` at every change, for as long as the returned watch lives.
+    pub fn watch(self: &Arc<Self>, ready: Arc<ReadySet>, slot: usize) -> Watch {
+        Watch { id: self.watchers.add(ready, slot), partition: self.clone() }
+    }
+
+    /// Applies retention; deletes files, so it may wait for the disk.
+    pub fn delete_old_segments(&self, now_ms: i64) {
+        match self.log.delete_old_segments(now_ms, self.high_watermark()) {
+            Ok(0) => {}
+            Ok(_) => self.watchers.notify(),
+            Err(error) => self.on_change_error(&error),
+        }
+    }
+}
+
+/// Why no records were deleted.
+#[derive(Debug, Error)]
+pub enum DeleteRecordsError {
+    #[error(transparent)]
+    Leader(#[from] LeaderError),
+    #[error("the topic's cleanup.policy does not delete")]
+    Policy,
+    #[error("{offset} is not within 0..={high_watermark}")]
+    OutOfRange { offset: Offset, high_watermark: Offset },
+    #[error(transparent)]
+    Log(#[from] ChangeError),
+}
+
+/// A registration with a partition's watchers; ends with its drop.
+pub struct Watch {
+    id: u64,
+    partition: Arc<Partition>,
+}
+
+impl Watch {
+    /// Whether it is this very partition that is watched, not one of an earlier topic of the same name.
+    pub fn is_of(&self, partition: &Arc<Partition>) -> bool {
+        Arc::ptr_eq(&self.partition, partition)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.partition.watchers.remove(self.id);
+    }
+}
+
+fn validation_config<'a>(
+    partition: &'a TopicPartition,
+    config: &TopicConfig,
+    leader_epoch: LeaderEpoch,
+) -> ValidationConfig<'a> {
+    let codec = |codec, level| TargetCompression::Codec { codec, level };
+    ValidationConfig {
+        partition,
+        origin: AppendOrigin::Client,
+        leader_epoch,
+        max_message_bytes: config.max_message_bytes,
+        timestamp_type: match config.message_timestamp_type {
+            topic::TimestampType::CreateTime => TimestampType::CreateTime,
+            topic::TimestampType::LogAppendTime => TimestampType::LogAppendTime,
+        },
+        timestamp_before_max_ms: config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms: config.message_timestamp_after_max_ms,
+        compression: match config.compression_type {
+            CompressionType::Producer => TargetCompression::Producer,
+            CompressionType::Uncompressed => codec(Codec::None, 0),
+            CompressionType::Gzip => codec(Codec::Gzip, config.compression_gzip_level),
+            CompressionType::Snappy => codec(Codec::Snappy, 0),
+            CompressionType::Lz4 => codec(Codec::Lz4, config.compression_lz4_level),
+            CompressionType::Zstd => codec(Codec::Zstd, config.compression_zstd_level),
+        },
+        compacted: config.cleanup_policy.compact,
+    }
+}

@@ -1,0 +1,33 @@
+//! What the handlers share: the parts of this broker, and who it is.
+
+use std::sync::Arc;
+
+use super::fetch_session::FetchSessionCache;
+use super::producer_ids::ProducerIds;
+use crate::clock::Clock;
+use crate::config::BrokerConfig;
+use crate::controller::ControllerHandle;
+use crate::metadata::image::{MetadataHandle, MetadataImage};
+use crate::replica::{ReplicaManager, Settings};
+
+/// One running broker.
+pub struct Broker {
+    /// As of the start; what may change at run time is in `settings`.
+    pub config: Arc<BrokerConfig>,
+    /// The settings in force.
+    pub settings: Settings,
+    pub cluster_id: String,
+    pub clock: Arc<dyn Clock>,
+    pub metadata: MetadataHandle,
+    pub controller: ControllerHandle,
+    pub replicas: Arc<ReplicaManager>,
+    pub fetch_sessions: FetchSessionCache,
+    pub producer_ids: ProducerIds,
+}
+
+impl Broker {
+    /// The cluster's metadata as it is now.
+    pub fn image(&self) -> Arc<MetadataImage> {
+        self.metadata.load()
+    }
+}

@@ -1,0 +1,163 @@
+//! DescribeConfigs (key 32), versions 1 to 4: the settings of topics, brokers, groups and client metrics.
+//!
+//! v1+: synonyms (KIP-226); v3+: types and documentation (KIP-569). What is set and where it comes from is `config`'s to
+//! say; this copies it into the answer, without what was not asked for.
+
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
+};
+use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
+use kafka_protocol::protocol::StrBytes;
+
+use super::Call;
+use crate::config::describe::{self, ConfigEntry};
+use crate::metadata::image::{ConfigMap, ConfigResource, ConfigResourceType, MetadataImage};
+use crate::metadata::topic_name;
+use crate::net::Response;
+use crate::protocol::ErrorCode;
+use crate::server::broker::Broker;
+use crate::server::request::RequestError;
+
+/// An error in the answer for one resource.
+struct Refusal {
+    code: ErrorCode,
+    message: Option<String>,
+}
+
+fn invalid_request(message: String) -> Refusal {
+    Refusal { code: ErrorCode::InvalidRequest, message: Some(message) }
+}
+
+pub fn handle(mut call: Call) -> Result<Response, RequestError> {
+    let request: DescribeConfigsRequest = call.decode()?;
+    let image = call.broker.image();
+    let unknown = request.resources.iter().find(|resource| kind_of(resource).is_none());
+    let refused = unknown.map(|resource| {
+        format!("Unexpected resource type UNKNOWN for resource {}", resource.resource_name)
+    });
+    let results = request
+        .resources
+        .iter()
+        .map(|resource| {
+            let described = match &refused {
+                Some(message) => Err(invalid_request(message.clone())),
+                None => describe(&call.broker, &image, resource),
+            };
+            let result = DescribeConfigsResult::default()
+                .with_resource_type(resource.resource_type)
+                .with_resource_name(resource.resource_name.clone());
+            match described {
+                Ok(entries) => {
+                    result.with_configs(entries.into_iter().map(|entry| answer(entry, &request)).collect())
+                }
+                Err(refusal) => result
+                    .with_error_code(refusal.code.code())
+                    .with_error_message(refusal.message.map(StrBytes::from_string)),
+            }
+        })
+        .collect();
+    call.encode(&DescribeConfigsResponse::default().with_results(results))
+}
+
+/// The kinds of resource that can be described.
+fn kind_of(resource: &DescribeConfigsResource) -> Option<ConfigResourceType> {
+    let kind = ConfigResourceType(resource.resource_type);
+    let known = [
+        ConfigResourceType::TOPIC,
+        ConfigResourceType::BROKER,
+        ConfigResourceType::BROKER_LOGGER,
+        ConfigResourceType::CLIENT_METRICS,
+        ConfigResourceType::GROUP,
+    ];
+    known.contains(&kind).then_some(kind)
+}
+
+fn describe(
+    broker: &Broker,
+    image: &MetadataImage,
+    resource: &DescribeConfigsResource,
+) -> Result<Vec<ConfigEntry>, Refusal> {
+    let name = resource.resource_name.as_str();
+    let kind = ConfigResourceType(resource.resource_type);
+    let wanted = |key: &str| {
+        // An empty list means all, as null does.
+        let keys = resource.configuration_keys.as_ref().filter(|keys| !keys.is_empty());
+        keys.is_none_or(|keys| keys.iter().any(|wanted| wanted.as_str() == key))
+    };
+    let nothing = ConfigMap::new();
+    let overrides = || {
+        let set = image.configs.get(&ConfigResource { kind, name: name.to_owned() });
+        set.map_or(&nothing, |set| &**set)
+    };
+    let settings = broker.settings.load();
+    match kind {
+        ConfigResourceType::TOPIC => {
+            if let Err(reason) = topic_name::validate(name) {
+                return Err(Refusal { code: ErrorCode::InvalidTopicException, message: Some(reason.to_string()) });
+            }
+            if image.topic(name).is_none() {
+                return Err(Refusal { code: ErrorCode::UnknownTopicOrPartition, message: None });
+            }
+            Ok(describe::topic(overrides(), &settings, wanted))
+        }
+        ConfigResourceType::BROKER if name.is_empty() => Ok(describe::broker_defaults(&settings, wanted)),
+        ConfigResourceType::BROKER => {
+            check_broker_id(broker, name, " or empty string,")?;
+            Ok(describe::broker(&settings, wanted))
+        }
+        ConfigResourceType::BROKER_LOGGER => {
+            if name.is_empty() {
+                return Err(invalid_request("Broker id must not be empty".to_owned()));
+            }
+            check_broker_id(broker, name, "")?;
+            Ok(Vec::new())
+        }
+        ConfigResourceType::CLIENT_METRICS if name.is_empty() => {
+            Err(invalid_request("Client metrics subscription name must not be empty".to_owned()))
+        }
+        ConfigResourceType::CLIENT_METRICS => Ok(describe::client_metrics(overrides(), wanted)),
+        ConfigResourceType::GROUP if name.is_empty() => {
+            Err(invalid_request("Group name must not be empty".to_owned()))
+        }
+        ConfigResourceType::GROUP => Ok(describe::group(overrides(), &settings, wanted)),
+        // `handle` has refused it.
+        _ => Err(invalid_request("Unsupported resource type: UNKNOWN".to_owned())),
+    }
+}
+
+/// A broker describes itself only. `or_else` stands in Kafka's message where a name may also be empty.
+fn check_broker_id(broker: &Broker, name: &str, or_else: &str) -> Result<(), Refusal> {
+    let own = broker.config.node_id;
+    let id: i32 = name.parse().map_err(|_| invalid_request(format!("Broker id must be an integer, but it is: {name}")))?;
+    if id == own.0 {
+        return Ok(());
+    }
+    Err(invalid_request(format!("Unexpected broker id, expected {own}{or_else} but received {name}")))
+}
+
+fn answer(entry: ConfigEntry, request: &DescribeConfigsRequest) -> DescribeConfigsResourceResult {
+    let synonyms = match request.include_synonyms {
+        true => entry
+            .synonyms
+            .into_iter()
+            .map(|synonym| {
+                DescribeConfigsSynonym::default()
+                    .with_name(StrBytes::from_string(synonym.name))
+                    .with_value(synonym.value.map(StrBytes::from_string))
+                    .with_source(synonym.source.id())
+            })
+            .collect(),
+        false => Vec::new(),
+    };
+    let documentation = entry.documentation.filter(|_| request.include_documentation);
+    DescribeConfigsResourceResult::default()
+        .with_name(StrBytes::from_string(entry.name))
+        .with_value(entry.value.map(StrBytes::from_string))
+        .with_read_only(entry.read_only)
+        .with_config_source(entry.source.id())
+        .with_is_sensitive(entry.sensitive)
+        .with_synonyms(synonyms)
+        .with_config_type(entry.config_type.map_or(0, |config_type| config_type.id()))
+        .with_documentation(documentation.map(StrBytes::from_static_str))
+}

@@ -1,0 +1,391 @@
+//! Fetch (key 1), versions 4 to 18: records from the log, waited for if there are not enough.
+//!
+//! - v7+: sessions (KIP-227), see [`crate::server::fetch_session`].
+//! - v9+: leader epochs fence readers of another leadership (KIP-320); v12+: a diverging log is told where (KIP-595).
+//! - v13+: topics by id (KIP-516). v16+: who leads instead (KIP-951).
+//!
+//! The answer comes at once if `min_bytes` are there, on an error, or without a `max_wait_ms`; otherwise when enough
+//! was appended, or when the time is over. Partitions are read in the order of the session; the first that has records
+//! gives at least one whole batch, however small the limits are. Records leave as slices of the log's files.
+//!
+//! A partition that cannot be read from memory is read on a thread that may wait for the disk.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kafka_protocol::protocol::StrBytes;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
+use tracing::{debug, error};
+
+use crate::config::topic::CompressionType;
+use crate::net::{ConnectionContext, Reply, Response};
+use crate::protocol::fetch::{
+    AbortedTransaction, EpochEndOffset, FetchRecords, FetchRequest, FetchResponse, FetchResponsePartition,
+    FetchResponseTopic,
+};
+use crate::protocol::{ErrorCode, RequestHeader};
+use crate::replica::{
+    FetchIsolation, LeaderError, LogSlice, LookupError, Partition, PartitionFetch, PartitionRead, PartitionReadError,
+    ReadError, Wait,
+};
+use crate::server::broker::Broker;
+use crate::server::fetch_session::{Answered, FetchContext, FetchSlots, INVALID_SESSION_ID, SharedSlots, SlotPartition};
+use crate::server::handlers::{self, leader_hints::LeaderHints};
+use crate::server::request::RequestError;
+use crate::types::BrokerId;
+
+/// The request's limits, as far as they hold for all partitions.
+#[derive(Clone, Copy)]
+struct Limits {
+    max_bytes: usize,
+    min_bytes: usize,
+    isolation: FetchIsolation,
+    follower: Option<BrokerId>,
+}
+
+/// Why a partition has no records to give.
+enum Failure {
+    /// The metadata does not know it.
+    Lookup(LookupError),
+    Read(PartitionReadError),
+}
+
+/// What one partition said.
+struct Outcome {
+    slot: usize,
+    result: Result<PartitionRead, Failure>,
+    /// Its topic's `compression.type` is zstd, which readers before v10 do not know.
+    is_zstd: bool,
+}
+
+/// A read met the disk, and must be done where that may be waited for.
+struct WouldBlock;
+
+pub fn handle(
+    broker: &Arc<Broker>,
+    connection: &Arc<ConnectionContext>,
+    header: RequestHeader,
+    mut body: Bytes,
+) -> Result<Reply, RequestError> {
+    let request = FetchRequest::decode(&mut body, header.api_version)?;
+    handlers::note_leftover(&header, &body);
+    let uses_topic_ids = header.api_version >= crate::protocol::fetch::FIRST_TOPIC_ID_VERSION;
+    let context = match broker.fetch_sessions.begin(&request, uses_topic_ids, broker.clock.now_ms()) {
+        Ok(context) => context,
+        Err(error_code) => {
+            debug!(session_id = request.session_id, session_epoch = request.session_epoch, ?error_code, "fetch session");
+            let response = FetchResponse { error_code, session_id: INVALID_SESSION_ID, ..FetchResponse::default() };
+            return Ok(Reply::Now(response.encode(&header)?.into()));
+        }
+    };
+    let follower = (request.replica_id.0 >= 0).then_some(request.replica_id);
+    let max_bytes = request.max_bytes.min(broker.config.fetch_max_bytes).max(0);
+    let limits = Limits {
+        max_bytes: max_bytes as usize,
+        min_bytes: request.min_bytes.min(max_bytes).max(0) as usize,
+        isolation: match (request.replica_id.0, request.isolation_level) {
+            (-1, 0) => FetchIsolation::HighWatermark,
+            (-1, _) => FetchIsolation::TransactionCommitted,
+            _ => FetchIsolation::LogEnd,
+        },
+        follower,
+    };
+    let mut fetch = PendingFetch {
+        broker: broker.clone(),
+        connection: connection.clone(),
+        header,
+        uses_topic_ids,
+        candidates: Candidates { slots: context.slots().clone(), pending: Vec::new() },
+        context,
+        limits,
+    };
+    let max_wait = Duration::from_millis(request.max_wait_ms.max(0) as u64);
+    match fetch.collect(Wait::Never) {
+        Ok(outcomes) if max_wait.is_zero() || fetch.is_complete(&outcomes) => Ok(Reply::Now(fetch.answer(outcomes)?)),
+        _ => {
+            let deadline = Instant::now() + max_wait;
+            Ok(Reply::Parked(handlers::answer(async move { fetch.wait(deadline).await })))
+        }
+    }
+}
+
+/// Slots to look at, which go back to being ready if the fetch ends before it could tell of them.
+struct Candidates {
+    slots: SharedSlots,
+    pending: Vec<usize>,
+}
+
+impl Drop for Candidates {
+    fn drop(&mut self) {
+        let slots = self.slots.lock();
+        for &slot in &self.pending {
+            slots.ready.mark(slot);
+        }
+    }
+}
+
+/// A fetch on its way.
+struct PendingFetch {
+    broker: Arc<Broker>,
+    connection: Arc<ConnectionContext>,
+    header: RequestHeader,
+    uses_topic_ids: bool,
+    context: FetchContext,
+    candidates: Candidates,
+    limits: Limits,
+}
+
+impl PendingFetch {
+    /// Reads what is ready until it is enough or the time is over.
+    async fn wait(mut self, deadline: Instant) -> Result<Response, RequestError> {
+        let ready = self.context.slots().lock().ready.clone();
+        loop {
+            let outcomes = match self.collect(Wait::Never) {
+                Ok(outcomes) => outcomes,
+                Err(WouldBlock) => {
+                    let (fetch, collected) = spawn_blocking(move || {
+                        let collected = self.collect(Wait::ForDisk);
+                        (self, collected)
+                    })
+                    .await
+                    .map_err(|_| RequestError::Cancelled)?;
+                    self = fetch;
+                    // Nothing blocks a read that may wait.
+                    collected.unwrap_or_default()
+                }
+            };
+            if self.is_complete(&outcomes) || timeout_at(deadline, ready.changed()).await.is_err() {
+                return self.answer(outcomes);
+            }
+        }
+    }
+
+    /// Reads the partitions that changed since the last look and those that had something then.
+    fn collect(&mut self, wait: Wait) -> Result<Vec<Outcome>, WouldBlock> {
+        let mut slots = self.context.slots().lock();
+        let mut candidates = std::mem::take(&mut self.candidates.pending);
+        candidates.extend(slots.ready.take());
+        slots.sort(&mut candidates);
+        candidates.dedup();
+        self.candidates.pending = candidates;
+
+        let mut left = self.limits.max_bytes;
+        let mut min_one_batch = true;
+        let mut outcomes = Vec::with_capacity(self.candidates.pending.len());
+        for &slot in &self.candidates.pending {
+            let Some(outcome) = self.read(&mut slots, slot, left, min_one_batch, wait)? else { continue };
+            if let Ok(read) = &outcome.result {
+                left = left.saturating_sub(read.records.len());
+                // The first partition with records has gone beyond the limits if it had to; the others may not.
+                min_one_batch &= read.records.is_empty();
+            }
+            outcomes.push(outcome);
+        }
+        Ok(outcomes)
+    }
+
+    fn read(
+        &self,
+        slots: &mut FetchSlots,
+        slot: usize,
+        left: usize,
+        min_one_batch: bool,
+        wait: Wait,
+    ) -> Result<Option<Outcome>, WouldBlock> {
+        let ready = slots.ready.clone();
+        let Some(wanted) = slots.get_mut(slot) else { return Ok(None) };
+        let partition = match self.find(wanted) {
+            Ok(partition) => partition,
+            Err(error) => {
+                return Ok(Some(Outcome { slot, result: Err(Failure::Lookup(error)), is_zstd: false }));
+            }
+        };
+        // Before the read, so that nothing is missed in between.
+        if !wanted.watch.as_ref().is_some_and(|watch| watch.is_of(&partition)) {
+            wanted.watch = Some(partition.watch(ready, slot));
+        }
+        let fetch = PartitionFetch {
+            fetch_offset: wanted.fetch_offset,
+            max_bytes: left.min(wanted.max_bytes.max(0) as usize),
+            min_one_batch,
+            isolation: self.limits.isolation,
+            follower: self.limits.follower,
+            current_leader_epoch: wanted.current_leader_epoch,
+            last_fetched_epoch: wanted.last_fetched_epoch,
+        };
+        let is_zstd = partition.config().compression_type == CompressionType::Zstd;
+        match partition.read(&fetch, wait) {
+            Err(PartitionReadError::Log(ReadError::WouldBlock)) => Err(WouldBlock),
+            result => Ok(Some(Outcome { slot, result: result.map_err(Failure::Read), is_zstd })),
+        }
+    }
+
+    fn find(&self, wanted: &SlotPartition) -> Result<Arc<Partition>, LookupError> {
+        if self.uses_topic_ids {
+            self.broker.replicas.partition_by_id(wanted.topic_id, wanted.partition)
+        } else {
+            self.broker.replicas.partition(&wanted.topic, wanted.partition)
+        }
+    }
+
+    /// Whether there is no reason to wait any longer.
+    fn is_complete(&self, outcomes: &[Outcome]) -> bool {
+        let mut bytes = 0;
+        let mut unknown = 0;
+        for outcome in outcomes {
+            match &outcome.result {
+                Ok(read) if read.diverging_epoch.is_some() => return true,
+                Ok(read) => bytes += read.records.len(),
+                Err(Failure::Lookup(LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition)) => unknown += 1,
+                Err(_) => return true,
+            }
+        }
+        // Partitions that do not exist do not end a wait for those that do.
+        bytes >= self.limits.min_bytes || unknown == self.context.slots().lock().len()
+    }
+
+    /// Writes the answer, and notes what was told.
+    fn answer(mut self, outcomes: Vec<Outcome>) -> Result<Response, RequestError> {
+        let mut response = FetchResponse::default();
+        if let FetchContext::Incremental { id, epoch, .. } = self.context {
+            response.session_id = id;
+            if !self.broker.fetch_sessions.is_current(id, epoch) {
+                response.error_code = ErrorCode::InvalidFetchSessionEpoch;
+                return Ok(response.encode(&self.header)?.into());
+            }
+        }
+        let version = self.header.api_version;
+        let incremental = self.context.is_incremental();
+        let image = self.broker.image();
+        let mut hints = LeaderHints::new(&image, &self.connection.listener.name, version >= 16);
+        {
+            let mut slots = self.context.slots().lock();
+            self.candidates.pending.clear();
+            for outcome in outcomes {
+                let slot = outcome.slot;
+                let stays_ready = match &outcome.result {
+                    Ok(read) => read.has_more || read.diverging_epoch.is_some(),
+                    Err(_) => true,
+                };
+                if stays_ready {
+                    self.candidates.pending.push(slot);
+                }
+                let Some(wanted) = slots.get(slot) else { continue };
+                let partition = answer_partition(wanted, outcome, version, &mut hints);
+                let answered = Answered {
+                    has_records: !partition.records.is_empty(),
+                    high_watermark: partition.high_watermark,
+                    log_start_offset: partition.log_start_offset,
+                    must_tell: partition.diverging_epoch.is_some(),
+                    is_error: partition.error_code != ErrorCode::None,
+                };
+                let topic = (wanted.topic.clone(), wanted.topic_id);
+                if slots.answered(slot, &answered) || !incremental {
+                    push(&mut response, topic, partition);
+                }
+            }
+        }
+        if let FetchContext::Full(slots) = &self.context {
+            let now_ms = self.broker.clock.now_ms();
+            let privileged = self.limits.follower.is_some();
+            response.session_id =
+                self.broker.fetch_sessions.create(slots.clone(), self.uses_topic_ids, privileged, now_ms);
+        }
+        response.node_endpoints = hints.into_endpoints();
+        Ok(response.encode(&self.header)?.into())
+    }
+}
+
+/// Adds a partition to the topic at the end of the response, or to a new one.
+fn push(
+    response: &mut FetchResponse<LogSlice>,
+    (topic, topic_id): (crate::types::TopicName, crate::types::TopicId),
+    partition: FetchResponsePartition<LogSlice>,
+) {
+    match response.topics.last_mut() {
+        Some(last) if last.topic_id == topic_id && last.name.as_str() == &*topic => last.partitions.push(partition),
+        _ => response.topics.push(FetchResponseTopic {
+            name: StrBytes::from_string(topic.to_string()),
+            topic_id,
+            partitions: vec![partition],
+        }),
+    }
+}
+
+fn answer_partition(
+    wanted: &SlotPartition,
+    outcome: Outcome,
+    version: i16,
+    hints: &mut LeaderHints<'_>,
+) -> FetchResponsePartition<LogSlice> {
+    let read = match outcome.result {
+        // v10+: zstd (KIP-110).
+        Ok(_) if outcome.is_zstd && version < 10 => {
+            return FetchResponsePartition::error(wanted.partition, ErrorCode::UnsupportedCompressionType);
+        }
+        Ok(read) => read,
+        Err(failure) => {
+            let error_code = match error_code(&failure) {
+                // v6+: KAFKA_STORAGE_ERROR; older clients refresh their metadata upon this.
+                ErrorCode::KafkaStorageError if version < 6 => ErrorCode::NotLeaderOrFollower,
+                code => code,
+            };
+            let mut answer = FetchResponsePartition::error(wanted.partition, error_code);
+            if matches!(error_code, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch) {
+                answer.current_leader = hints.of(&wanted.topic, wanted.topic_id, wanted.partition);
+            }
+            return answer;
+        }
+    };
+    let length = read.records.len();
+    FetchResponsePartition {
+        partition: wanted.partition,
+        error_code: ErrorCode::None,
+        high_watermark: read.high_watermark,
+        last_stable_offset: read.last_stable_offset,
+        log_start_offset: read.log_start_offset,
+        aborted_transactions: read.aborted_transactions.map(|aborted| {
+            aborted
+                .into_iter()
+                .map(|aborted| AbortedTransaction {
+                    producer_id: aborted.producer_id,
+                    first_offset: aborted.first_offset,
+                })
+                .collect()
+        }),
+        preferred_read_replica: BrokerId(-1),
+        records: if length == 0 { FetchRecords::Empty } else { FetchRecords::File { slice: read.records, length } },
+        diverging_epoch: read
+            .diverging_epoch
+            .map(|end| EpochEndOffset { epoch: end.leader_epoch, end_offset: end.end_offset }),
+        current_leader: None,
+        snapshot_id: None,
+    }
+}
+
+fn error_code(failure: &Failure) -> ErrorCode {
+    match failure {
+        Failure::Lookup(LookupError::UnknownTopicId) => ErrorCode::UnknownTopicId,
+        Failure::Lookup(LookupError::UnknownTopicOrPartition) => ErrorCode::UnknownTopicOrPartition,
+        Failure::Lookup(LookupError::NotHere) => ErrorCode::NotLeaderOrFollower,
+        Failure::Lookup(LookupError::Offline) => ErrorCode::KafkaStorageError,
+        Failure::Read(PartitionReadError::Leader(error)) => match error {
+            LeaderError::NotLeaderOrFollower => ErrorCode::NotLeaderOrFollower,
+            LeaderError::FencedLeaderEpoch => ErrorCode::FencedLeaderEpoch,
+            LeaderError::UnknownLeaderEpoch => ErrorCode::UnknownLeaderEpoch,
+            LeaderError::Offline => ErrorCode::KafkaStorageError,
+        },
+        Failure::Read(PartitionReadError::Log(error)) => match error {
+            ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+            // As Kafka: the client is to see that this is not its own fault, and that a retry may not help.
+            ReadError::Corrupt { .. } => ErrorCode::CorruptMessage,
+            ReadError::Io(error) => {
+                error!(%error, "reading the log failed");
+                ErrorCode::KafkaStorageError
+            }
+            ReadError::WouldBlock => ErrorCode::UnknownServerError,
+        },
+    }
+}

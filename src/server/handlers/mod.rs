@@ -1,0 +1,119 @@
+//! The requests that this broker answers, one file for each API.
+//!
+//! A handler decodes the body, decides, and encodes the answer. The hot ones (Produce, Fetch) do so at once and give a
+//! [`Reply`]; the others are futures that must end before the next request of their connection is looked at, so that
+//! what a client pipelines happens in its order. Handlers know the replicas, the controller and the image, and never
+//! the disk.
+
+mod alter_configs;
+mod api_versions;
+mod create_partitions;
+mod create_topics;
+mod delete_records;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
+mod describe_topic_partitions;
+mod fetch;
+mod find_coordinator;
+mod incremental_alter_configs;
+mod init_producer_id;
+mod leader_hints;
+mod list_offsets;
+mod metadata;
+mod offset_for_leader_epoch;
+mod produce;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use kafka_protocol::protocol::{Encodable, Request};
+use tracing::debug;
+
+use super::broker::Broker;
+use super::request::RequestError;
+use crate::net::{ConnectionContext, Reply, Response};
+use crate::protocol::versions::ApiKey;
+use crate::protocol::{RequestHeader, messages};
+
+/// Answers the request that `header` and `body` make up. Every API of the version table has its line here.
+pub fn handle(
+    broker: &Arc<Broker>,
+    connection: &Arc<ConnectionContext>,
+    header: RequestHeader,
+    body: Bytes,
+) -> Result<Reply, RequestError> {
+    let call = Call { broker: broker.clone(), connection: connection.clone(), header, body };
+    match call.header.api_key {
+        ApiKey::Produce => produce::handle(broker, connection, call.header, call.body),
+        ApiKey::Fetch => fetch::handle(broker, connection, call.header, call.body),
+        ApiKey::ApiVersions => call.now(api_versions::handle),
+        ApiKey::Metadata => call.in_order(metadata::handle),
+        ApiKey::ListOffsets => call.in_order(list_offsets::handle),
+        ApiKey::OffsetForLeaderEpoch => call.now(offset_for_leader_epoch::handle),
+        ApiKey::FindCoordinator => call.now(find_coordinator::handle),
+        ApiKey::InitProducerId => call.in_order(init_producer_id::handle),
+        ApiKey::CreateTopics => call.in_order(create_topics::handle),
+        ApiKey::DeleteTopics => call.in_order(delete_topics::handle),
+        ApiKey::CreatePartitions => call.in_order(create_partitions::handle),
+        ApiKey::DeleteRecords => call.in_order(delete_records::handle),
+        ApiKey::DescribeConfigs => call.now(describe_configs::handle),
+        ApiKey::AlterConfigs => call.in_order(alter_configs::handle),
+        ApiKey::IncrementalAlterConfigs => call.in_order(incremental_alter_configs::handle),
+        ApiKey::DescribeCluster => call.now(describe_cluster::handle),
+        ApiKey::DescribeTopicPartitions => call.now(describe_topic_partitions::handle),
+        _ => Err(RequestError::Refused("the API has no handler")),
+    }
+}
+
+/// A request, with all that its handler may ask.
+pub struct Call {
+    pub broker: Arc<Broker>,
+    pub connection: Arc<ConnectionContext>,
+    pub header: RequestHeader,
+    body: Bytes,
+}
+
+impl Call {
+    /// Reads the body.
+    pub fn decode<T: Request>(&mut self) -> Result<T, RequestError> {
+        let request = messages::decode(&mut self.body, self.header.api_version)?;
+        note_leftover(&self.header, &self.body);
+        Ok(request)
+    }
+
+    /// Writes the answer.
+    pub fn encode<T: Encodable>(&self, response: &T) -> Result<Response, RequestError> {
+        Ok(messages::encode_response(&self.header, response)?.into())
+    }
+
+    /// For an API that is answered from memory.
+    fn now(self, handler: impl FnOnce(Call) -> Result<Response, RequestError>) -> Result<Reply, RequestError> {
+        Ok(Reply::Now(handler(self)?))
+    }
+
+    /// For an API that waits for the controller or the disk.
+    fn in_order<F>(self, handler: impl FnOnce(Call) -> F) -> Result<Reply, RequestError>
+    where
+        F: Future<Output = Result<Response, RequestError>> + Send + 'static,
+    {
+        Ok(Reply::InOrder(answer(handler(self))))
+    }
+}
+
+/// A future answer; a failed one ends the connection.
+fn answer(
+    handler: impl Future<Output = Result<Response, RequestError>> + Send + 'static,
+) -> BoxFuture<'static, Response> {
+    Box::pin(async move { handler.await.unwrap_or_else(RequestError::into_response) })
+}
+
+/// Bytes behind a body are ignored, as in Kafka; some clients send them.
+fn note_leftover(header: &RequestHeader, body: &Bytes) {
+    if !body.is_empty() {
+        debug!(api_key = %header.api_key, api_version = header.api_version, client = header.client_id(),
+            bytes = body.len(), "bytes left over behind the request");
+    }
+}

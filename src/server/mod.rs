@@ -1,0 +1,11 @@
+//! The broker as a whole: puts the layers together, and answers requests.
+
+mod authorized_operations;
+mod broker;
+mod dispatch;
+mod fetch_session;
+mod handlers;
+pub mod node;
+mod producer_ids;
+mod request;
+mod topics;

@@ -1,0 +1,370 @@
+//! `Node`: puts the layers together, in order, and takes them apart again.
+//!
+//! ```text
+//! start     directories (formatted if new) → lock → controller (metadata log, image) → logs (recovery) → ports
+//!           → registration → partitions open → unfenced, partitions led → listening
+//! shutdown  no new requests → controlled shutdown → metadata log closed → logs flushed, checkpoints, clean marker
+//! ```
+//! Nothing listens before everything serves: whoever finds the port open finds a broker.
+
+mod directories;
+mod housekeeping;
+mod registration;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use thiserror::Error;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinSet, spawn_blocking};
+use tracing::{error, info, warn};
+
+use self::registration::Registration;
+use super::broker::Broker;
+use super::dispatch::Dispatcher;
+use super::fetch_session::FetchSessionCache;
+use super::producer_ids::ProducerIds;
+use crate::clock::{Clock, SystemClock};
+use crate::config::dynamic::DynamicBrokerConfig;
+use crate::config::topic::TopicConfig;
+use crate::config::{BrokerConfig, Endpoint};
+use crate::controller::settings::ControllerSettings;
+use crate::controller::start::{self, ControllerParams, StartError, StartedController};
+use crate::controller::{ControllerError, ControllerHandle};
+use crate::metadata::image::{Endpoint as RegisteredEndpoint, MetadataImage};
+use crate::metadata::log::MetadataLogSettings;
+use crate::net::{BindError, SocketServer};
+use crate::quorum::voters::VoterSet;
+use crate::record::control::VoterEndpoint;
+use crate::replica::{ReplicaManager, Settings};
+use crate::storage::background::Background;
+use crate::storage::disk::RealDisk;
+use crate::storage::file_cache::FileCache;
+use crate::storage::log::LogContext;
+use crate::storage::manager::{DirectoryFailure, HostedPartition, LoadError, LoadEvent, LogManager, LogManagerConfig, OpenError};
+use crate::storage::meta_properties::EnsembleError;
+use crate::storage::producer_state::ProducerStateConfig;
+use crate::storage::recovery::DamagePolicy;
+use crate::types::{DirectoryId, TopicId, TopicPartition};
+
+/// Threads per lane that wait for the disk on behalf of all logs.
+const BACKGROUND_THREADS: usize = 4;
+/// Segment and index files that are kept open.
+const OPEN_FILES: usize = 4096;
+/// How long requests that are being handled may take to end at a shutdown.
+const DRAIN: Duration = Duration::from_secs(5);
+/// The port of a controller that nobody reaches by the network: it is written into the metadata, as the quorum's
+/// records want one.
+const DEFAULT_CONTROLLER_PORT: u16 = 9093;
+
+/// Why a node does not start, or cannot go on.
+#[derive(Debug, Error)]
+pub enum NodeError {
+    #[error(transparent)]
+    Directories(#[from] EnsembleError),
+    #[error("{}: {source}", path.display())]
+    Directory { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Controller(#[from] StartError),
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error(transparent)]
+    Stopped(#[from] ControllerError),
+    #[error("the controller refused this broker: {0}")]
+    Registration(String),
+    #[error("the metadata log failed")]
+    MetadataLog,
+    #[error("all log directories have failed")]
+    NoLogDir,
+    #[error("a start-up step ended by a panic")]
+    Panic,
+}
+
+/// A node that serves.
+pub struct Node {
+    endpoints: Vec<Endpoint>,
+    server: SocketServer,
+    broker: Arc<Broker>,
+    logs: Arc<LogManager>,
+    registration: Arc<Registration>,
+    jobs: JoinSet<()>,
+    failure: watch::Receiver<Option<Arc<NodeError>>>,
+}
+
+/// What stands once the files are open.
+struct Opened {
+    cluster_id: String,
+    logs: Arc<LogManager>,
+    replicas: Arc<ReplicaManager>,
+    settings: Settings,
+    controller: ControllerHandle,
+    failures: mpsc::Receiver<DirectoryFailure>,
+}
+
+impl Node {
+    /// Starts a node; on return it serves.
+    pub async fn start(config: BrokerConfig) -> Result<Node, NodeError> {
+        let config = Arc::new(config);
+        let clock: Arc<dyn Clock> = SystemClock::new();
+        info!(version = env!("CARGO_PKG_VERSION"), node_id = %config.node_id, "starting");
+        let mut server = SocketServer::bind(&config, clock.clone())?;
+        let bound: Vec<Endpoint> = server.endpoints().cloned().collect();
+        let (failed, failure) = watch::channel(None);
+        let failed = Arc::new(failed);
+
+        let opened = {
+            let (config, clock, bound, failed) = (config.clone(), clock.clone(), bound.clone(), failed.clone());
+            spawn_blocking(move || open(&config, &clock, &bound, failed)).await.map_err(|_| NodeError::Panic)??
+        };
+        let Opened { cluster_id, logs, replicas, settings, controller, failures } = opened;
+
+        let broker = Arc::new(Broker {
+            fetch_sessions: FetchSessionCache::new(config.max_incremental_fetch_session_cache_slots.max(0) as usize),
+            producer_ids: ProducerIds::default(),
+            metadata: controller.metadata().clone(),
+            config: config.clone(),
+            settings,
+            cluster_id,
+            clock,
+            controller: controller.clone(),
+            replicas: replicas.clone(),
+        });
+        let registration = Arc::new(Registration::new(broker.clone(), logs.clone(), &bound));
+        registration.register().await?;
+        controller.install_publisher(move |image, delta| replicas.apply(image, delta)).await?;
+        registration.unfence().await?;
+
+        let handler = Arc::new(Dispatcher::new(broker.clone()));
+        let mut endpoints = Vec::new();
+        for endpoint in bound {
+            if config.controller_listener_names.contains(&endpoint.listener_name) {
+                info!(listener = %endpoint, "a cluster of one has nobody to talk to on its controller listener: not opened");
+                continue;
+            }
+            server.start_listener(&endpoint.listener_name, handler.clone())?;
+            endpoints.push(endpoint);
+        }
+        let mut jobs = JoinSet::new();
+        housekeeping::spawn(&mut jobs, broker.clone(), logs.clone());
+        jobs.spawn(watch_directories(failures, broker.clone(), registration.clone(), failed));
+        info!(cluster_id = broker.cluster_id, topics = broker.image().topics.len(), "started");
+        Ok(Node { endpoints, server, broker, logs, registration, jobs, failure })
+    }
+
+    /// The listeners for clients, with the ports they got.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// Ends only if the node cannot go on.
+    pub async fn failed(&self) -> Arc<NodeError> {
+        let mut failure = self.failure.clone();
+        let reason = failure.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+        match reason {
+            Some(reason) => reason,
+            // Nobody is left who could say so.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends the node in good order: what was acknowledged is on disk, and the next start need not look for it.
+    pub async fn shutdown(mut self) {
+        info!("shutting down");
+        self.server.shutdown(DRAIN).await;
+        self.jobs.shutdown().await;
+        let broker_epoch = self.registration.epoch();
+        if self.broker.config.controlled_shutdown_enable {
+            self.registration.shut_down().await;
+        }
+        let high_watermarks = self.broker.replicas.high_watermarks();
+        if let Err(error) = self.broker.controller.shutdown().await {
+            warn!(%error, "the controller had ended before");
+        }
+        let logs = self.logs.clone();
+        let closed = spawn_blocking(move || logs.shutdown(broker_epoch, &high_watermarks)).await;
+        if closed.is_err() {
+            error!("closing the logs ended by a panic: the next start will recover them");
+        }
+    }
+}
+
+/// Opens directories, controller and logs; blocks.
+fn open(
+    config: &Arc<BrokerConfig>,
+    clock: &Arc<dyn Clock>,
+    bound: &[Endpoint],
+    failed: Arc<watch::Sender<Option<Arc<NodeError>>>>,
+) -> Result<Opened, NodeError> {
+    let disk = RealDisk::new();
+    let background = Background::new(BACKGROUND_THREADS);
+    let context = LogContext {
+        files: FileCache::new(disk.clone(), background.clone(), OPEN_FILES),
+        disk,
+        clock: clock.clone(),
+        background,
+    };
+    let directories = directories::prepare(&*context.disk, config, clock.now_ms())?;
+    info!(cluster_id = directories.cluster_id, "log directories are ready");
+
+    // Each directory fails once.
+    let (failures_in, failures) = mpsc::channel(config.log_dirs.len().max(1));
+    let replicas_slot: Arc<OnceLock<Arc<ReplicaManager>>> = Arc::default();
+    let on_failure = {
+        let replicas = replicas_slot.clone();
+        move |failure: &DirectoryFailure| {
+            if let Some(replicas) = replicas.get() {
+                replicas.set_offline(&failure.partitions);
+            }
+            // Full only if a directory failed twice.
+            let _ = failures_in.try_send(failure.clone());
+        }
+    };
+    let logs = LogManager::open(
+        context.clone(),
+        LogManagerConfig {
+            log_dirs: directories.log_dirs,
+            recovery_threads_per_data_dir: config.num_recovery_threads_per_data_dir.max(1) as usize,
+            file_delete_delay_ms: config.topic_defaults.file_delete_delay_ms,
+            producers: ProducerStateConfig {
+                expiration_ms: i64::from(config.producer_id_expiration_ms),
+                max_transaction_timeout_ms: i64::from(config.transaction_max_timeout_ms),
+                verification_enabled: config.transaction_partition_verification_enable,
+            },
+            on_failure: Arc::new(on_failure),
+        },
+    )?;
+    let controller = start_controller(config, context, directories.cluster_id.clone(), directories.metadata_log_dir, bound, failed)?;
+    let image = controller.handle.metadata().load();
+    load_logs(config, &logs, &image)?;
+    let settings: Settings = Arc::new(ArcSwap::from_pointee(DynamicBrokerConfig::new(config.clone())));
+    let replicas =
+        ReplicaManager::new(config.clone(), settings.clone(), logs.clone(), logs.read_high_watermarks());
+    // Set once, here.
+    let _ = replicas_slot.set(replicas.clone());
+    Ok(Opened { cluster_id: directories.cluster_id, logs, replicas, settings, controller: controller.handle, failures })
+}
+
+fn start_controller(
+    config: &BrokerConfig,
+    context: LogContext,
+    cluster_id: String,
+    (metadata_log_dir, directory_id): (PathBuf, DirectoryId),
+    bound: &[Endpoint],
+    failed: Arc<watch::Sender<Option<Arc<NodeError>>>>,
+) -> Result<StartedController, NodeError> {
+    let name = config.controller_listener_names.first().cloned().unwrap_or_else(|| "CONTROLLER".to_owned());
+    let static_voters: Vec<_> = config
+        .controller_quorum_voters
+        .iter()
+        .map(|voter| (voter.id, VoterEndpoint { name: name.clone(), host: voter.host.clone(), port: voter.port }))
+        .collect();
+    let alone = || {
+        let endpoint = VoterEndpoint { name: name.clone(), host: "localhost".to_owned(), port: DEFAULT_CONTROLLER_PORT };
+        vec![(config.node_id, endpoint)]
+    };
+    let voters = if static_voters.is_empty() { alone() } else { static_voters };
+    let own = voters.iter().find(|(id, _)| *id == config.node_id).map(|(_, endpoint)| endpoint.clone());
+    let is_controller = |endpoint: &&Endpoint| config.controller_listener_names.contains(&endpoint.listener_name);
+    let mut listeners: Vec<RegisteredEndpoint> = bound
+        .iter()
+        .filter(is_controller)
+        .map(|endpoint| RegisteredEndpoint {
+            name: endpoint.listener_name.clone(),
+            host: if endpoint.host.is_empty() { "localhost".to_owned() } else { endpoint.host.clone() },
+            port: endpoint.port,
+            security_protocol: endpoint.security_protocol.id(),
+        })
+        .collect();
+    if let (true, Some(own)) = (listeners.is_empty(), own) {
+        listeners.push(RegisteredEndpoint { name: own.name, host: own.host, port: own.port, security_protocol: 0 });
+    }
+    let started = start::start(ControllerParams {
+        log_context: context,
+        metadata_log_dir,
+        directory_id,
+        log_settings: MetadataLogSettings {
+            segment_bytes: config.metadata_log_segment_bytes,
+            segment_ms: config.metadata_log_segment_ms,
+            retention_bytes: config.metadata_max_retention_bytes,
+            retention_ms: config.metadata_max_retention_ms,
+        },
+        max_bytes_between_snapshots: config.metadata_log_max_record_bytes_between_snapshots.max(1) as u64,
+        max_snapshot_interval: Duration::from_millis(config.metadata_log_max_snapshot_interval_ms.max(0) as u64),
+        settings: ControllerSettings {
+            cluster_id,
+            node_id: config.node_id,
+            default_replication_factor: config.default_replication_factor as i16,
+            num_partitions: config.num_partitions,
+            delete_topic_enable: config.delete_topic_enable,
+            static_configs: (*config.originals).clone(),
+        },
+        static_voters: VoterSet::fixed(voters),
+        listeners,
+        progress: None,
+        on_failure: Box::new(move || {
+            failed.send_replace(Some(Arc::new(NodeError::MetadataLog)));
+        }),
+    })?;
+    info!(epoch = %started.epoch, new_cluster = started.formatted, "the metadata log is open");
+    Ok(started)
+}
+
+/// Opens the logs that the metadata gives to this node, with a line now and then while that takes long.
+fn load_logs(config: &Arc<BrokerConfig>, logs: &Arc<LogManager>, image: &Arc<MetadataImage>) -> Result<(), NodeError> {
+    let mut configs: BTreeMap<TopicId, Arc<TopicConfig>> = BTreeMap::new();
+    for topic in image.topics.iter() {
+        configs.insert(topic.id, Arc::new(crate::replica::topic_config(config, image, &topic.name)));
+    }
+    let assigned = |partition: &TopicPartition, topic_id: TopicId| {
+        let topic = image.topic_by_id(topic_id).filter(|topic| topic.name == partition.topic)?;
+        let registration = topic.partition(partition.partition)?;
+        let is_here = registration.replicas.contains(&config.node_id);
+        is_here.then(|| HostedPartition {
+            config: configs[&topic_id].clone(),
+            damage: if registration.replicas.len() > 1 { DamagePolicy::CutOff } else { DamagePolicy::KeepReadable },
+        })
+    };
+    let events = Arc::new(|event: LoadEvent<'_>| match event {
+        LoadEvent::Began { dir, logs, clean_shutdown } => {
+            info!(dir = %dir.display(), logs, clean_shutdown, "loading logs");
+        }
+        LoadEvent::Recovering { partition, step } => info!(%partition, ?step, "recovering"),
+        LoadEvent::Loaded { partition, loaded, total, .. } => {
+            if loaded % 1000 == 0 || loaded == total {
+                info!(%partition, loaded, total, "loaded log");
+            }
+        }
+    });
+    let report = logs.load(&assigned, events)?;
+    info!(logs = report.loaded, took = ?report.took, "logs are loaded");
+    Ok(())
+}
+
+/// Tells the controller of directories that fail, and ends the node when it cannot go on without one.
+async fn watch_directories(
+    mut failures: mpsc::Receiver<DirectoryFailure>,
+    broker: Arc<Broker>,
+    registration: Arc<Registration>,
+    failed: Arc<watch::Sender<Option<Arc<NodeError>>>>,
+) {
+    let mut offline = Vec::new();
+    while let Some(failure) = failures.recv().await {
+        error!(dir = %failure.dir.display(), error = failure.error, partitions = failure.partitions.len(),
+            online = failure.online, "a log directory failed");
+        if failure.online == 0 {
+            failed.send_replace(Some(Arc::new(NodeError::NoLogDir)));
+        } else if failure.dir == broker.config.metadata_log_dir {
+            failed.send_replace(Some(Arc::new(NodeError::MetadataLog)));
+        } else {
+            offline.push(failure.id);
+            registration.report_offline(&offline).await;
+        }
+    }
+}

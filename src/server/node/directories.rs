@@ -1,0 +1,51 @@
+//! The log directories at a start: whose they are, and the formatting of new ones.
+
+use std::path::PathBuf;
+
+use tracing::info;
+
+use super::NodeError;
+use crate::config::BrokerConfig;
+use crate::storage::disk::Disk;
+use crate::storage::meta_properties::{EnsembleError, MetaPropertiesEnsemble};
+use crate::types::{DirectoryId, TopicId};
+
+/// The directories of this node.
+pub(super) struct Directories {
+    pub cluster_id: String,
+    /// `log.dirs` that can be used.
+    pub log_dirs: Vec<(PathBuf, DirectoryId)>,
+    pub metadata_log_dir: (PathBuf, DirectoryId),
+}
+
+/// Reads `meta.properties` of all directories, checks that they belong together and to this node, and formats those that
+/// are new, so that `ottla` needs no step before its first start. A directory that cannot be read is left offline.
+pub(super) fn prepare(disk: &dyn Disk, config: &BrokerConfig, now_ms: i64) -> Result<Directories, NodeError> {
+    let mut ensemble = MetaPropertiesEnsemble::load(disk, &config.log_dirs, &config.metadata_log_dir);
+    let cluster_id = match ensemble.verify(None, config.node_id)? {
+        Some(cluster_id) => cluster_id,
+        None => {
+            // A cluster id looks like a topic's.
+            let cluster_id = TopicId::random().to_string();
+            info!(cluster_id, "a new cluster");
+            cluster_id
+        }
+    };
+    ensemble.format(disk, &cluster_id, config.node_id, now_ms);
+    let ids = ensemble.directory_ids();
+    let log_dirs = config
+        .log_dirs
+        .iter()
+        .map(|dir| {
+            // One that failed keeps its place in the list, under an id that nothing lies in, and goes offline when it
+            // is locked.
+            let id = ids.get(dir).copied().unwrap_or_else(DirectoryId::random);
+            (dir.clone(), id)
+        })
+        .collect();
+    let Some(id) = ids.get(&config.metadata_log_dir).copied() else {
+        let reason = ensemble.failed.get(&config.metadata_log_dir).map_or_else(String::new, ToString::to_string);
+        return Err(EnsembleError::MetadataLogDir { dir: config.metadata_log_dir.clone(), reason }.into());
+    };
+    Ok(Directories { cluster_id, log_dirs, metadata_log_dir: (config.metadata_log_dir.clone(), id) })
+}

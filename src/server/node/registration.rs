@@ -1,0 +1,163 @@
+//! This broker's registration with the controller (KIP-631): an incarnation, its epoch, and its heartbeats.
+//!
+//! The controller is in the same process, so it needs no heartbeats to know that this broker lives; there is one for
+//! each change of state.
+
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use kafka_protocol::messages::broker_registration_request::{Feature, Listener};
+use kafka_protocol::messages::{
+    BrokerHeartbeatRequest, BrokerHeartbeatResponse, BrokerId as WireBrokerId, BrokerRegistrationRequest,
+};
+use kafka_protocol::protocol::StrBytes;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use super::NodeError;
+use crate::config::Endpoint;
+use crate::controller::features::FEATURES;
+use crate::protocol::ErrorCode;
+use crate::server::broker::Broker;
+use crate::storage::manager::LogManager;
+use crate::types::DirectoryId;
+
+/// One life of this broker.
+pub(super) struct Registration {
+    broker: Arc<Broker>,
+    logs: Arc<LogManager>,
+    incarnation_id: Uuid,
+    advertised: Vec<Endpoint>,
+    epoch: AtomicI64,
+}
+
+impl Registration {
+    pub(super) fn new(broker: Arc<Broker>, logs: Arc<LogManager>, bound: &[Endpoint]) -> Registration {
+        let advertised = broker.config.advertised_listeners.iter().map(|endpoint| reachable(endpoint, bound)).collect();
+        Registration { broker, logs, incarnation_id: Uuid::new_v4(), advertised, epoch: AtomicI64::new(-1) }
+    }
+
+    /// The offset of the registration's record; -1 before.
+    pub(super) fn epoch(&self) -> i64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
+    /// Registers the broker, fenced.
+    pub(super) async fn register(&self) -> Result<(), NodeError> {
+        let listener = |endpoint: &Endpoint| {
+            Listener::default()
+                .with_name(StrBytes::from_string(endpoint.listener_name.clone()))
+                .with_host(StrBytes::from_string(endpoint.host.clone()))
+                .with_port(endpoint.port)
+                .with_security_protocol(endpoint.security_protocol.id())
+        };
+        let features = FEATURES
+            .iter()
+            .map(|feature| {
+                Feature::default()
+                    .with_name(StrBytes::from_static_str(feature.name))
+                    .with_min_supported_version(feature.supported.min)
+                    .with_max_supported_version(feature.supported.max)
+            })
+            .collect();
+        let mut log_dirs: Vec<Uuid> =
+            self.logs.log_dirs().into_iter().filter(|dir| dir.is_online).map(|dir| dir.id.0).collect();
+        log_dirs.sort();
+        let request = BrokerRegistrationRequest::default()
+            .with_broker_id(self.id())
+            .with_cluster_id(StrBytes::from_string(self.broker.cluster_id.clone()))
+            .with_incarnation_id(self.incarnation_id)
+            .with_listeners(self.advertised.iter().map(listener).collect())
+            .with_features(features)
+            .with_rack(self.broker.config.broker_rack.clone().map(StrBytes::from_string))
+            .with_log_dirs(log_dirs)
+            .with_previous_broker_epoch(self.logs.previous_broker_epoch().unwrap_or(-1));
+        let response = self.broker.controller.register_broker(request).await?;
+        check(response.error_code)?;
+        self.epoch.store(response.broker_epoch, Ordering::SeqCst);
+        for endpoint in &self.advertised {
+            info!(broker_epoch = response.broker_epoch, advertised = %endpoint, "registered");
+        }
+        Ok(())
+    }
+
+    /// Asks to serve: partitions get their leaders.
+    pub(super) async fn unfence(&self) -> Result<(), NodeError> {
+        let response = self.heartbeat(|request| request).await?;
+        check(response.error_code)?;
+        match response.is_fenced {
+            false => Ok(()),
+            true => Err(NodeError::Registration("it stays fenced".to_owned())),
+        }
+    }
+
+    /// Tells the controller of log directories that failed.
+    pub(super) async fn report_offline(&self, directories: &[DirectoryId]) {
+        let offline = directories.iter().map(|directory| directory.0).collect();
+        if let Err(error) = self.heartbeat(|request| request.with_offline_log_dirs(offline)).await {
+            warn!(%error, "the controller was not told of a failed log directory");
+        }
+    }
+
+    /// Gives up all leaderships (KIP-841).
+    pub(super) async fn shut_down(&self) {
+        // The second one ends what the first began.
+        for _ in 0..2 {
+            match self.heartbeat(|request| request.with_want_shut_down(true)).await {
+                Ok(response) if response.should_shut_down => return,
+                Ok(_) => {}
+                Err(error) => {
+                    warn!(%error, "no controlled shutdown");
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn heartbeat(
+        &self,
+        change: impl FnOnce(BrokerHeartbeatRequest) -> BrokerHeartbeatRequest,
+    ) -> Result<BrokerHeartbeatResponse, NodeError> {
+        let request = BrokerHeartbeatRequest::default()
+            .with_broker_id(self.id())
+            .with_broker_epoch(self.epoch())
+            .with_current_metadata_offset(self.broker.image().provenance.offset.0);
+        Ok(self.broker.controller.broker_heartbeat(change(request)).await?)
+    }
+
+    fn id(&self) -> WireBrokerId {
+        WireBrokerId(self.broker.config.node_id.0)
+    }
+}
+
+fn check(error_code: i16) -> Result<(), NodeError> {
+    match ErrorCode::from_code(error_code) {
+        Some(ErrorCode::None) => Ok(()),
+        Some(code) => Err(NodeError::Registration(format!("{code:?}"))),
+        None => Err(NodeError::Registration(format!("error {error_code}"))),
+    }
+}
+
+/// The address that clients are told: with the port the listener got, and a name for a host that was left empty.
+fn reachable(advertised: &Endpoint, bound: &[Endpoint]) -> Endpoint {
+    let mut endpoint = advertised.clone();
+    if endpoint.port == 0
+        && let Some(listener) = bound.iter().find(|listener| listener.listener_name == endpoint.listener_name)
+    {
+        endpoint.port = listener.port;
+    }
+    if endpoint.host.is_empty() {
+        endpoint.host = host_name();
+    }
+    endpoint
+}
+
+/// The machine's name, if it can be resolved, or else `localhost`.
+fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    match (name.as_str(), 0).to_socket_addrs() {
+        Ok(addresses) if addresses.len() > 0 => name,
+        _ => "localhost".to_owned(),
+    }
+}
