@@ -42,11 +42,22 @@ pub struct Alteration<'a> {
 /// Whose configuration is changed, and what else the decision needs.
 #[derive(Clone, Copy)]
 pub enum AlteredResource<'a> {
-    Topic { broker: &'a DynamicBrokerConfig },
+    Topic {
+        broker: &'a DynamicBrokerConfig,
+    },
     /// The broker of this name, or (empty) the default of all.
-    Broker { name: &'a str, broker: &'a DynamicBrokerConfig, elr_enabled: bool },
-    Group { name: &'a str, broker: &'a DynamicBrokerConfig },
-    ClientMetrics { name: &'a str },
+    Broker {
+        name: &'a str,
+        broker: &'a DynamicBrokerConfig,
+        elr_enabled: bool,
+    },
+    Group {
+        name: &'a str,
+        broker: &'a DynamicBrokerConfig,
+    },
+    ClientMetrics {
+        name: &'a str,
+    },
 }
 
 /// What is to be written: key and new text, or `None` to delete it.
@@ -56,10 +67,7 @@ pub type Changes = Vec<(String, Option<String>)>;
 const MAX_VALUE_LENGTH: usize = i16::MAX as usize;
 
 /// The settings of a topic that is about to be created. Of a key that is given twice the last counts.
-pub fn create_topic(
-    configs: &[(&str, Option<&str>)],
-    broker: &DynamicBrokerConfig,
-) -> Result<ConfigMap, AlterError> {
+pub fn create_topic(configs: &[(&str, Option<&str>)], broker: &DynamicBrokerConfig) -> Result<ConfigMap, AlterError> {
     let without_value: Vec<&str> = configs.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| *name).collect();
     if !without_value.is_empty() {
         let names = without_value.join(",");
@@ -233,7 +241,8 @@ fn check(resource: &AlteredResource<'_>, existing: &ConfigMap, changes: &Changes
 fn check_value_lengths<'a>(mut values: impl Iterator<Item = &'a String>) -> Result<(), AlterError> {
     if values.any(|value| value.encode_utf16().count() > MAX_VALUE_LENGTH) {
         return Err(AlterError::InvalidConfig(
-            "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes.".to_owned(),
+            "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes."
+                .to_owned(),
         ));
     }
     Ok(())
@@ -244,12 +253,12 @@ fn check_min_insync_replicas(name: &str, elr_enabled: bool, changes: &Changes) -
     const KEY: &str = "min.insync.replicas";
     let change = changes.iter().find(|(key, _)| key == KEY).filter(|_| elr_enabled);
     match change {
-        Some(_) if !name.is_empty() => Err(AlterError::InvalidConfig(format!(
-            "Broker-level {KEY} cannot be altered while ELR is enabled."
-        ))),
-        Some((_, None)) => Err(AlterError::InvalidConfig(format!(
-            "Cluster-level {KEY} cannot be removed while ELR is enabled."
-        ))),
+        Some(_) if !name.is_empty() => {
+            Err(AlterError::InvalidConfig(format!("Broker-level {KEY} cannot be altered while ELR is enabled.")))
+        }
+        Some((_, None)) => {
+            Err(AlterError::InvalidConfig(format!("Cluster-level {KEY} cannot be removed while ELR is enabled.")))
+        }
         _ => Ok(()),
     }
 }
@@ -268,12 +277,7 @@ fn check_topic(existing: &ConfigMap, proposed: &ConfigMap, broker: &DynamicBroke
 }
 
 /// Names the first unknown key that Kafka would come upon, in a map of so many entries.
-pub(super) fn check_names(
-    what: &str,
-    proposed: &ConfigMap,
-    def: &ConfigDef,
-    entries: usize,
-) -> Result<(), AlterError> {
+pub(super) fn check_names(what: &str, proposed: &ConfigMap, def: &ConfigDef, entries: usize) -> Result<(), AlterError> {
     let mut unknown: Vec<&str> = proposed.keys().map(String::as_str).filter(|name| !def.contains(name)).collect();
     java::hash_order(&mut unknown, java::grown_table(entries));
     match unknown.first() {
@@ -342,7 +346,9 @@ fn check_broker_name(name: &str, broker: &DynamicBrokerConfig) -> Result<(), Alt
     };
     let expected = broker.fixed.node_id.0;
     if id != expected {
-        return Err(AlterError::InvalidRequest(format!("Unexpected broker id, expected {expected}, but received {name}")));
+        return Err(AlterError::InvalidRequest(format!(
+            "Unexpected broker id, expected {expected}, but received {name}"
+        )));
     }
     Ok(())
 }

@@ -48,9 +48,7 @@ fn is_match(pattern: &str) -> bool {
     // Java's split drops empty parts at the end
     let parts: Vec<&str> = pattern.trim_end_matches('=').split('=').collect();
     match parts[..] {
-        [attribute, expression] => {
-            MATCHED.contains(&java::trim(attribute)) && is_expression(java::trim(expression))
-        }
+        [attribute, expression] => MATCHED.contains(&java::trim(attribute)) && is_expression(java::trim(expression)),
         _ => false,
     }
 }

@@ -10,7 +10,8 @@ use super::broker::BrokerConfig;
 use super::dynamic::{ConfigMap, DynamicBrokerConfig};
 use super::group;
 use super::keys::{
-    ConfigDef, ConfigKey, UpdateMode, broker_dynamic_only_keys, broker_keys, client_metrics_keys, group_keys, topic_keys,
+    ConfigDef, ConfigKey, UpdateMode, broker_dynamic_only_keys, broker_keys, client_metrics_keys, group_keys,
+    topic_keys,
 };
 use super::synonyms::{broker_synonyms, topic_values};
 use super::value::{ConfigType, ConfigValue};
@@ -96,8 +97,9 @@ pub fn topic(overrides: &ConfigMap, broker: &DynamicBrokerConfig, wanted: impl F
 pub fn broker(broker: &DynamicBrokerConfig, wanted: impl Fn(&str) -> bool) -> Vec<ConfigEntry> {
     let current: &BrokerConfig = broker.current();
     let shown = broker_keys().iter().filter(|key| !key.internal && wanted(key.name));
-    let mut entries: Vec<ConfigEntry> =
-        shown.map(|key| broker_entry(key.name, current.values.get(key.name).map(ConfigValue::to_text), broker)).collect();
+    let mut entries: Vec<ConfigEntry> = shown
+        .map(|key| broker_entry(key.name, current.values.get(key.name).map(ConfigValue::to_text), broker))
+        .collect();
     for (name, text) in current.originals.iter() {
         let shown = broker_keys().get(name).is_some_and(|key| !key.internal);
         if !shown && wanted(name) {
@@ -211,12 +213,7 @@ fn value_text(key: &ConfigKey, given: Option<&String>, default: Option<&ConfigVa
     }
 }
 
-fn known(
-    key: &'static ConfigKey,
-    value: Option<String>,
-    synonyms: Vec<ConfigSynonym>,
-    read_only: bool,
-) -> ConfigEntry {
+fn known(key: &'static ConfigKey, value: Option<String>, synonyms: Vec<ConfigSynonym>, read_only: bool) -> ConfigEntry {
     ConfigEntry {
         name: key.name.to_owned(),
         value,

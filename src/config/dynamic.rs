@@ -30,7 +30,8 @@ pub struct DynamicBrokerConfig {
 }
 
 /// The listener keys that may also be set as the default of all brokers.
-const CLUSTER_LEVEL_LISTENER_KEYS: &[&str] = &["max.connections", "max.connection.creation.rate", "num.network.threads"];
+const CLUSTER_LEVEL_LISTENER_KEYS: &[&str] =
+    &["max.connections", "max.connection.creation.rate", "num.network.threads"];
 
 /// Security keys that Kafka changes at run time, listener by listener.
 const SECURITY_KEYS: &[&str] = &[
@@ -123,8 +124,9 @@ impl DynamicBrokerConfig {
             lay_over(&mut merged, &proposed);
             lay_over(&mut merged, &self.per_broker);
         }
-        self.check_reconfiguration(&BrokerConfig::read(merged)?)
-            .map_err(|error| ConfigError(format!("Invalid value {EXCEPTION}: {error} for configuration Invalid dynamic configuration")))
+        self.check_reconfiguration(&BrokerConfig::read(merged)?).map_err(|error| {
+            ConfigError(format!("Invalid value {EXCEPTION}: {error} for configuration Invalid dynamic configuration"))
+        })
     }
 
     /// Refuses what Kafka would do and Ottla cannot. For what is changed only: a cluster may have it set already.
@@ -153,7 +155,9 @@ impl DynamicBrokerConfig {
                 changed.join(", ")
             )));
         }
-        for listener in new.listeners.iter().filter(|listener| !new.controller_listener_names.contains(&listener.listener_name)) {
+        for listener in
+            new.listeners.iter().filter(|listener| !new.controller_listener_names.contains(&listener.listener_name))
+        {
             check_network_threads(old, new, &listener.listener_name)?;
         }
         const POOLS: &[&str] =

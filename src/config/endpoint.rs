@@ -170,7 +170,8 @@ fn check_endpoints(
         by_port.entry(endpoint.port).or_default().push(endpoint);
     }
     for (port, sharing) in by_port.into_iter().filter(|(_, sharing)| sharing.len() > 1) {
-        let (addresses, names): (Vec<_>, Vec<_>) = sharing.into_iter().map(|e| e.host.parse::<IpAddr>()).partition(Result::is_ok);
+        let (addresses, names): (Vec<_>, Vec<_>) =
+            sharing.into_iter().map(|e| e.host.parse::<IpAddr>()).partition(Result::is_ok);
         if names.len() > 1 {
             return Err(format!("Each listener must have a different port, listeners: {listeners}"));
         }

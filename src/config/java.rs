@@ -49,7 +49,9 @@ pub(super) fn parse_double(text: &str) -> Option<f64> {
     }
     let number = unsigned.strip_suffix(['d', 'D', 'f', 'F']).unwrap_or(unsigned);
     // Rust would also take a second sign, and "inf" and "nan" in any case
-    if number.starts_with(['+', '-']) || !number.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-')) {
+    if number.starts_with(['+', '-'])
+        || !number.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'))
+    {
         return None;
     }
     let value: f64 = number.parse().ok()?;

@@ -162,10 +162,9 @@ mod tests {
             let text = from_hex(fields.next().unwrap());
             let expected: Vec<&str> = fields.collect();
             let actual = match parse(&text) {
-                Ok(entries) => entries
-                    .iter()
-                    .map(|(key, value)| format!("{}={}", to_hex(key), to_hex(value)))
-                    .collect(),
+                Ok(entries) => {
+                    entries.iter().map(|(key, value)| format!("{}={}", to_hex(key), to_hex(value))).collect()
+                }
                 Err(_) => vec!["malformed".to_owned()],
             };
             assert_eq!(actual, expected, "{:?}", String::from_utf8_lossy(&text));

@@ -206,7 +206,10 @@ impl Findings {
 
     fn judge_unknown(&mut self, name: &str) {
         if of(name) == Support::Protects {
-            self.refuse(name, format!("{name} protects the broker and is not supported yet; remove it to start without"));
+            self.refuse(
+                name,
+                format!("{name} protects the broker and is not supported yet; remove it to start without"),
+            );
         } else if OF_THE_AUTHORIZER.contains(&name) || OF_PLUGINS.iter().any(|family| name.starts_with(family)) {
             self.warnings.push(format!("{name} has no effect"));
         } else {
@@ -231,7 +234,10 @@ impl Findings {
         if others > 0 {
             self.refuse(
                 "controller.quorum.voters",
-                format!("controller.quorum.voters={} names other nodes: a quorum is not supported yet", voters.join(",")),
+                format!(
+                    "controller.quorum.voters={} names other nodes: a quorum is not supported yet",
+                    voters.join(",")
+                ),
             );
         }
     }
@@ -278,13 +284,19 @@ mod tests {
             "process.roles=broker\nnode.id=2\ncontroller.quorum.voters=1@h:9093\ncontroller.listener.names=CONTROLLER",
         ] {
             let problems = load(text).unwrap_err();
-            assert!(problems.iter().any(|problem| problem.contains("not supported yet") || problem.contains("no ZooKeeper")), "{text}: {problems:?}");
+            assert!(
+                problems
+                    .iter()
+                    .any(|problem| problem.contains("not supported yet") || problem.contains("no ZooKeeper")),
+                "{text}: {problems:?}"
+            );
         }
     }
 
     #[test]
     fn a_secret_is_never_shown() {
-        let problems = load("ssl.keystore.password=hunter2\nlistener.name.x.plain.sasl.jaas.config=hunter2").unwrap_err();
+        let problems =
+            load("ssl.keystore.password=hunter2\nlistener.name.x.plain.sasl.jaas.config=hunter2").unwrap_err();
         assert_eq!(problems.len(), 2);
         assert!(!problems.concat().contains("hunter2"), "{problems:?}");
         let warnings = load("delegation.token.secret.key=hunter2\nunknown.secret=hunter2").unwrap();

@@ -11,12 +11,21 @@ use super::value::{ConfigError, ConfigValue};
 pub enum Validator {
     Any,
     /// Both ends belong to the range. The texts are kept for the messages.
-    Range { min: Option<f64>, min_text: String, max: Option<f64>, max_text: String },
+    Range {
+        min: Option<f64>,
+        min_text: String,
+        max: Option<f64>,
+        max_text: String,
+    },
     OneOf(Vec<String>),
     /// In upper case.
     OneOfAnyCase(Vec<String>),
     /// No empty items; `of` empty: any. Doubles were taken away before.
-    List { empty: bool, null: bool, of: Vec<String> },
+    List {
+        empty: bool,
+        null: bool,
+        of: Vec<String>,
+    },
     NonEmptyString,
     NonNull,
     GzipLevel,
@@ -187,8 +196,9 @@ pub(super) fn parse_voter(entry: &str) -> Result<(i32, String, u16), ConfigError
     };
     let id = java::parse_integer(id)
         .ok_or_else(|| ConfigError(format!("Failed to parse voter ID as an integer from {id}")))?;
-    let unparsed =
-        |part: &str| ConfigError(format!("Failed to parse host {part} from entry {entry} for the configuration {KEY}. {FORM}"));
+    let unparsed = |part: &str| {
+        ConfigError(format!("Failed to parse host {part} from entry {entry} for the configuration {KEY}. {FORM}"))
+    };
     let (host, port) = split_host_port(address).ok_or_else(|| unparsed("name"))?;
     if !is_valid_host(host) {
         return Err(unparsed("name"));

@@ -265,10 +265,8 @@ impl ReplicaManager {
     fn update_settings(&self, image: &MetadataImage) {
         let nothing = ConfigMap::new();
         let of = |resource| image.configs.get(&resource).map_or(&nothing, |configs| &**configs);
-        let (updated, complaints) = self
-            .settings
-            .load()
-            .update(of(ConfigResource::cluster()), of(ConfigResource::broker(self.config.node_id)));
+        let (updated, complaints) =
+            self.settings.load().update(of(ConfigResource::cluster()), of(ConfigResource::broker(self.config.node_id)));
         for complaint in complaints {
             warn!(complaint, "a dynamic setting of the broker cannot be used");
         }

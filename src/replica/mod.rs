@@ -17,8 +17,10 @@ pub use ready_set::ReadySet;
 pub use waiters::Reached;
 
 // What a partition's answers are made of, for the handlers, which do not reach past this layer.
-pub use crate::storage::log::{AbortedTransaction, AppendError, AppendInfo, EpochEndOffset, ReadError, TimestampOffset, Wait};
 pub use crate::storage::log::ChangeError;
+pub use crate::storage::log::{
+    AbortedTransaction, AppendError, AppendInfo, EpochEndOffset, ReadError, TimestampOffset, Wait,
+};
 pub use crate::storage::producer_state::ProducerStateError;
 pub use crate::storage::slice::LogSlice;
 pub use crate::storage::validate::{RecordError, ValidateError};

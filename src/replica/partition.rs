@@ -24,7 +24,9 @@ use crate::config::topic::{self, CompressionType};
 use crate::metadata::image::PartitionRegistration;
 use crate::record::batch::TimestampType;
 use crate::record::compression::Codec;
-use crate::storage::log::{self, AppendContext, AppendError, AppendInfo, ChangeError, EpochEndOffset, Log, ReadError, TimestampOffset, Wait};
+use crate::storage::log::{
+    self, AppendContext, AppendError, AppendInfo, ChangeError, EpochEndOffset, Log, ReadError, TimestampOffset, Wait,
+};
 use crate::storage::slice::LogSlice;
 use crate::storage::validate::{self, AppendOrigin, TargetCompression, ValidateError, ValidationConfig};
 use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
@@ -391,8 +393,7 @@ impl Partition {
                 return Ok(read);
             }
         }
-        let found =
-            self.log.read(fetch.fetch_offset, fetch.max_bytes, upper_bound, fetch.min_one_batch, wait)?;
+        let found = self.log.read(fetch.fetch_offset, fetch.max_bytes, upper_bound, fetch.min_one_batch, wait)?;
         read.has_more = fetch.fetch_offset < upper_bound;
         // A part of a first batch helps no client since Fetch v3.
         if !found.first_batch_incomplete {
@@ -412,8 +413,7 @@ impl Partition {
         log_start_offset: Offset,
         log_end_offset: Offset,
     ) -> Result<Option<EpochEndOffset>, ReadError> {
-        let out_of_range =
-            || ReadError::OutOfRange { offset: fetch.fetch_offset, log_start_offset, log_end_offset };
+        let out_of_range = || ReadError::OutOfRange { offset: fetch.fetch_offset, log_start_offset, log_end_offset };
         let end = self.log.end_offset_for_epoch(last_fetched_epoch).ok_or_else(out_of_range)?;
         if fetch.fetch_offset < log_start_offset {
             return Err(out_of_range());

@@ -34,11 +34,7 @@ const EVICTION_MS: i64 = 120_000;
 
 /// The epoch after `epoch`: 0 is never come back to.
 fn next_epoch(epoch: i32) -> i32 {
-    if epoch < 0 {
-        FINAL_EPOCH
-    } else {
-        epoch.checked_add(1).unwrap_or(1)
-    }
+    if epoch < 0 { FINAL_EPOCH } else { epoch.checked_add(1).unwrap_or(1) }
 }
 
 /// Names a partition within a session: by topic id from Fetch v13, by name before.
@@ -122,7 +118,8 @@ impl FetchSlots {
         for (topic, partitions) in request.topics() {
             let name: TopicName = topic.name.as_str().into();
             for partition in partitions {
-                let key = PartitionKey { topic_id: topic.topic_id, topic: name.clone(), partition: partition.partition };
+                let key =
+                    PartitionKey { topic_id: topic.topic_id, topic: name.clone(), partition: partition.partition };
                 let slot = match self.by_key.get(&key) {
                     Some(&slot) => slot,
                     None => self.add(key),
@@ -356,9 +353,7 @@ impl Sessions {
         let smallest = self
             .by_id
             .iter()
-            .filter(|(_, session)| {
-                now_ms - session.created_ms > EVICTION_MS || (privileged && !session.privileged)
-            })
+            .filter(|(_, session)| now_ms - session.created_ms > EVICTION_MS || (privileged && !session.privileged))
             .map(|(&id, session)| ((session.privileged, session.size, id), id))
             .min();
         match smallest {

@@ -44,7 +44,9 @@ use crate::storage::background::Background;
 use crate::storage::disk::RealDisk;
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::LogContext;
-use crate::storage::manager::{DirectoryFailure, HostedPartition, LoadError, LoadEvent, LogManager, LogManagerConfig, OpenError};
+use crate::storage::manager::{
+    DirectoryFailure, HostedPartition, LoadError, LoadEvent, LogManager, LogManagerConfig, OpenError,
+};
 use crate::storage::meta_properties::EnsembleError;
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
@@ -240,12 +242,12 @@ fn open(
             on_failure: Arc::new(on_failure),
         },
     )?;
-    let controller = start_controller(config, context, directories.cluster_id.clone(), directories.metadata_log_dir, bound, failed)?;
+    let controller =
+        start_controller(config, context, directories.cluster_id.clone(), directories.metadata_log_dir, bound, failed)?;
     let image = controller.handle.metadata().load();
     load_logs(config, &logs, &image)?;
     let settings: Settings = Arc::new(ArcSwap::from_pointee(DynamicBrokerConfig::new(config.clone())));
-    let replicas =
-        ReplicaManager::new(config.clone(), settings.clone(), logs.clone(), logs.read_high_watermarks());
+    let replicas = ReplicaManager::new(config.clone(), settings.clone(), logs.clone(), logs.read_high_watermarks());
     // Set once, here.
     let _ = replicas_slot.set(replicas.clone());
     Ok(Opened { cluster_id: directories.cluster_id, logs, replicas, settings, controller: controller.handle, failures })
@@ -266,7 +268,8 @@ fn start_controller(
         .map(|voter| (voter.id, VoterEndpoint { name: name.clone(), host: voter.host.clone(), port: voter.port }))
         .collect();
     let alone = || {
-        let endpoint = VoterEndpoint { name: name.clone(), host: "localhost".to_owned(), port: DEFAULT_CONTROLLER_PORT };
+        let endpoint =
+            VoterEndpoint { name: name.clone(), host: "localhost".to_owned(), port: DEFAULT_CONTROLLER_PORT };
         vec![(config.node_id, endpoint)]
     };
     let voters = if static_voters.is_empty() { alone() } else { static_voters };

@@ -163,7 +163,12 @@ fn protection_cannot_be_promised_at_run_time() {
 fn what_is_set_dynamically_is_in_force_and_what_is_unusable_is_told() {
     let broker = lone_broker();
     let (broker, complaints) = broker.update(
-        &map(&[("log.retention.ms", "7000"), ("log.dirs", "/x"), ("num.partitions", "9"), ("listeners", "PLAINTEXT://:1")]),
+        &map(&[
+            ("log.retention.ms", "7000"),
+            ("log.dirs", "/x"),
+            ("num.partitions", "9"),
+            ("listeners", "PLAINTEXT://:1"),
+        ]),
         &map(&[("message.max.bytes", "5"), ("log.segment.bytes", "x"), ("unknown", "1")]),
     );
     let current = broker.current();
@@ -175,10 +180,8 @@ fn what_is_set_dynamically_is_in_force_and_what_is_unusable_is_told() {
     assert_eq!(**broker.current(), **broker.fixed());
     assert_eq!(complaints, [""; 0]);
     // together they would leave no thread enough memory: the settings before stay in force
-    let (broker, complaints) = broker.update(
-        &map(&[("log.cleaner.threads", "1000"), ("message.max.bytes", "5")]),
-        &ConfigMap::new(),
-    );
+    let (broker, complaints) =
+        broker.update(&map(&[("log.cleaner.threads", "1000"), ("message.max.bytes", "5")]), &ConfigMap::new());
     assert_eq!(broker.current().topic_defaults.max_message_bytes, 1_048_588);
     assert_eq!(complaints.len(), 1);
 }

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::endpoint::{
-    Endpoint, SecurityProtocol, normalised_listener_name, parse_csv_map, parse_endpoints,
-};
+use super::super::endpoint::{Endpoint, SecurityProtocol, normalised_listener_name, parse_csv_map, parse_endpoints};
 use super::super::keys::Values;
 use super::super::validator::parse_voter;
 use super::super::value::ConfigError;
@@ -13,7 +11,10 @@ const PROTOCOL_MAP: &str = "listener.security.protocol.map";
 
 /// Which protocol each listener name stands for. Without a map of their own, a controller's listeners are PLAINTEXT as long
 /// as nothing else is in use.
-pub(super) fn protocol_map(values: &Values, map_given: bool) -> Result<BTreeMap<String, SecurityProtocol>, ConfigError> {
+pub(super) fn protocol_map(
+    values: &Values,
+    map_given: bool,
+) -> Result<BTreeMap<String, SecurityProtocol>, ConfigError> {
     let mut protocols = BTreeMap::new();
     for (name, protocol) in parse_csv_map(PROTOCOL_MAP, values.string(PROTOCOL_MAP))? {
         let name = normalised_listener_name(&name)?;
@@ -92,7 +93,8 @@ impl Listeners {
         let advertised = if self.advertised_given { self.advertised.as_slice() } else { &[] };
         let mut endpoints = Vec::new();
         for (index, name) in self.controller_names.iter().enumerate() {
-            let named = |endpoint: &&Endpoint| self.is_controller(endpoint) && endpoint.listener_name == name.to_uppercase();
+            let named =
+                |endpoint: &&Endpoint| self.is_controller(endpoint) && endpoint.listener_name == name.to_uppercase();
             if let Some(endpoint) = advertised.iter().find(named) {
                 endpoints.push(endpoint.clone());
             } else if let Some(endpoint) = self.bound.iter().find(named) {
@@ -142,7 +144,9 @@ impl Listeners {
         let name = normalised_listener_name(name)?;
         match self.protocols.get(&name) {
             Some(protocol) => Ok((name, *protocol)),
-            None => Err(ConfigError(format!("Listener with name {name} defined in {NAME} not found in {PROTOCOL_MAP}."))),
+            None => {
+                Err(ConfigError(format!("Listener with name {name} defined in {NAME} not found in {PROTOCOL_MAP}.")))
+            }
         }
     }
 }

@@ -41,7 +41,8 @@ impl BrokerConfig {
         let listeners = Listeners::read(&values, originals.contains_key("listener.security.protocol.map"));
         let bound = listeners.as_ref().map_or(&[][..], |listeners| &listeners.bound);
         let support = support::check(&given, &values, bound);
-        problems.extend(support.problems.into_iter().filter(|problem| !problem.keys.iter().any(|key| wrong.contains(key))));
+        problems
+            .extend(support.problems.into_iter().filter(|problem| !problem.keys.iter().any(|key| wrong.contains(key))));
         let topic_defaults = topic_values(&values).unwrap_or_else(|ConfigError(message)| {
             problems.push(ConfigProblem { keys: Vec::new(), message });
             Values::default()
@@ -137,10 +138,8 @@ fn parse_all(originals: &BTreeMap<String, String>, problems: &mut Vec<ConfigProb
     for key in broker_keys().iter() {
         let text = originals.get(key.name).map(String::as_str);
         let value = key.parse(text).unwrap_or_else(|ConfigError(mut message)| {
-            let is_number = matches!(
-                key.config_type,
-                ConfigType::Int | ConfigType::Short | ConfigType::Long | ConfigType::Double
-            );
+            let is_number =
+                matches!(key.config_type, ConfigType::Int | ConfigType::Short | ConfigType::Long | ConfigType::Double);
             if is_number {
                 message += &format!(" (allowed: {} {})", key.config_type, key.validator);
             }
@@ -150,9 +149,7 @@ fn parse_all(originals: &BTreeMap<String, String>, problems: &mut Vec<ConfigProb
                 (Some(default), _) => default.clone(),
                 // the keys without a default
                 (None, "node.id") => Some(ConfigValue::Int(1)),
-                (None, "process.roles") => {
-                    Some(ConfigValue::List(vec!["broker".to_owned(), "controller".to_owned()]))
-                }
+                (None, "process.roles") => Some(ConfigValue::List(vec!["broker".to_owned(), "controller".to_owned()])),
                 (None, _) => Some(ConfigValue::List(vec!["CONTROLLER".to_owned()])),
             }
         });

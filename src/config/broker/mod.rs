@@ -31,7 +31,9 @@ pub struct ConfigProblem {
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.keys.first() {
-            Some(key) if !self.keys.iter().any(|key| self.message.contains(key)) => write!(f, "{key}: {}", self.message),
+            Some(key) if !self.keys.iter().any(|key| self.message.contains(key)) => {
+                write!(f, "{key}: {}", self.message)
+            }
             _ => f.write_str(&self.message),
         }
     }
@@ -209,7 +211,6 @@ pub struct BrokerConfig {
     pub transaction_state_log_segment_bytes: i32,
     pub transactional_id_expiration_ms: i32,
 }
-
 
 impl BrokerConfig {
     /// The value of any key; `None` when it is unknown, or not set and without a default.

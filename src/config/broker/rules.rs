@@ -70,8 +70,7 @@ pub(super) fn has_role(values: &Values, role: &str) -> bool {
     values.list("process.roles").iter().any(|item| item == role)
 }
 
-const LISTENER_KEYS: &[&str] =
-    &[
+const LISTENER_KEYS: &[&str] = &[
     "listeners",
     "advertised.listeners",
     "listener.security.protocol.map",
@@ -193,10 +192,7 @@ impl Rules<'_> {
     fn node_and_logs(&mut self) {
         let v = self.values;
         if v.int("node.id") != v.int("broker.id") {
-            self.violate(
-                &["node.id", "broker.id"],
-                "You must set `node.id` to the same value as `broker.id`.",
-            );
+            self.violate(&["node.id", "broker.id"], "You must set `node.id` to the same value as `broker.id`.");
         }
         self.require(
             v.optional_long("log.roll.ms").is_none_or(|ms| ms >= 1),
@@ -300,7 +296,9 @@ impl Rules<'_> {
                 "The listeners config must only contain KRaft controller listeners from controller.listener.names when \
                  process.roles=controller",
             );
-            if let (Some(_), Ok((name, _))) = (v.optional_string("inter.broker.listener.name"), self.inter_broker(listeners)) {
+            if let (Some(_), Ok((name, _))) =
+                (v.optional_string("inter.broker.listener.name"), self.inter_broker(listeners))
+            {
                 self.require(
                     !listeners.controller_names.contains(&name),
                     &["inter.broker.listener.name"],
@@ -441,7 +439,8 @@ impl Rules<'_> {
                 }
             }
         }
-        let (delay_ms, idle_ms) = (v.int("connection.failed.authentication.delay.ms"), v.long("connections.max.idle.ms"));
+        let (delay_ms, idle_ms) =
+            (v.int("connection.failed.authentication.delay.ms"), v.long("connections.max.idle.ms"));
         self.require(
             idle_ms < 0 || i64::from(delay_ms) < idle_ms,
             &["connection.failed.authentication.delay.ms", "connections.max.idle.ms"],

@@ -57,7 +57,9 @@ fn ottla_alone_is_a_cluster_of_one() {
 
 #[test]
 fn overrides_of_a_lone_node_keep_it_whole() {
-    let config = load("listeners=PLAINTEXT://0.0.0.0:0,IN://h:9999\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,IN:PLAINTEXT,CONTROLLER:PLAINTEXT\nbroker.id=7\nlog.dir=/a,/b");
+    let config = load(
+        "listeners=PLAINTEXT://0.0.0.0:0,IN://h:9999\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,IN:PLAINTEXT,CONTROLLER:PLAINTEXT\nbroker.id=7\nlog.dir=/a,/b",
+    );
     assert_eq!(config.node_id, BrokerId(7));
     assert_eq!(config.log_dirs, [PathBuf::from("/a"), PathBuf::from("/b")]);
     let advertised: Vec<String> = config.advertised_listeners.iter().map(ToString::to_string).collect();

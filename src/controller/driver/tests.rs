@@ -106,7 +106,10 @@ async fn bring_up(controller: &ControllerHandle, dir: &Path, previous_epoch: i64
     epoch
 }
 
-fn heartbeat(epoch: i64, with: impl FnOnce(BrokerHeartbeatRequest) -> BrokerHeartbeatRequest) -> BrokerHeartbeatRequest {
+fn heartbeat(
+    epoch: i64,
+    with: impl FnOnce(BrokerHeartbeatRequest) -> BrokerHeartbeatRequest,
+) -> BrokerHeartbeatRequest {
     with(BrokerHeartbeatRequest::default().with_broker_id(WireBrokerId(NODE.0)).with_broker_epoch(epoch))
 }
 

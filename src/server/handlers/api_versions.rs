@@ -28,10 +28,8 @@ pub fn handle(mut call: Call) -> Result<Response, RequestError> {
             let refused = ApiVersionsResponse::default().with_error_code(ErrorCode::InvalidRequest.code());
             return call.encode(&refused);
         }
-        call.connection.set_client(ClientInformation {
-            software_name: name.to_string(),
-            software_version: version.to_string(),
-        });
+        call.connection
+            .set_client(ClientInformation { software_name: name.to_string(), software_version: version.to_string() });
     }
     call.encode(&describe(&call.broker.image(), call.header.api_version))
 }

@@ -23,8 +23,7 @@ const HIGH_WATERMARK: i64 = -1;
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: DeleteRecordsRequest = call.decode()?;
     let replicas = call.broker.replicas.clone();
-    let topics =
-        spawn_blocking(move || delete_all(&replicas, &request)).await.map_err(|_| RequestError::Cancelled)?;
+    let topics = spawn_blocking(move || delete_all(&replicas, &request)).await.map_err(|_| RequestError::Cancelled)?;
     call.encode(&DeleteRecordsResponse::default().with_topics(topics))
 }
 
@@ -58,12 +57,7 @@ fn delete_all(replicas: &ReplicaManager, request: &DeleteRecordsRequest) -> Vec<
         .collect()
 }
 
-fn delete(
-    replicas: &ReplicaManager,
-    topic: &str,
-    partition: PartitionId,
-    offset: i64,
-) -> Result<Offset, ErrorCode> {
+fn delete(replicas: &ReplicaManager, topic: &str, partition: PartitionId, offset: i64) -> Result<Offset, ErrorCode> {
     let found = replicas.partition(topic, partition);
     if let Err(LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition) = found {
         return Err(ErrorCode::UnknownTopicOrPartition);

@@ -25,13 +25,13 @@ pub fn handle(mut call: Call) -> Result<Response, RequestError> {
         .with_cluster_authorized_operations(authorized_operations::NOT_REQUESTED);
     if request.endpoint_type != BROKERS {
         let (code, message) = if request.endpoint_type == CONTROLLERS {
-            let message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER";
+            let message =
+                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER";
             (ErrorCode::MismatchedEndpointType, message.to_owned())
         } else {
             (ErrorCode::UnsupportedEndpointType, format!("Unsupported endpoint type {}", request.endpoint_type))
         };
-        let refused =
-            response.with_error_code(code.code()).with_error_message(Some(StrBytes::from_string(message)));
+        let refused = response.with_error_code(code.code()).with_error_message(Some(StrBytes::from_string(message)));
         return call.encode(&refused);
     }
     let image = call.broker.image();

@@ -33,9 +33,8 @@ pub fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: DescribeConfigsRequest = call.decode()?;
     let image = call.broker.image();
     let unknown = request.resources.iter().find(|resource| kind_of(resource).is_none());
-    let refused = unknown.map(|resource| {
-        format!("Unexpected resource type UNKNOWN for resource {}", resource.resource_name)
-    });
+    let refused =
+        unknown.map(|resource| format!("Unexpected resource type UNKNOWN for resource {}", resource.resource_name));
     let results = request
         .resources
         .iter()
@@ -48,9 +47,7 @@ pub fn handle(mut call: Call) -> Result<Response, RequestError> {
                 .with_resource_type(resource.resource_type)
                 .with_resource_name(resource.resource_name.clone());
             match described {
-                Ok(entries) => {
-                    result.with_configs(entries.into_iter().map(|entry| answer(entry, &request)).collect())
-                }
+                Ok(entries) => result.with_configs(entries.into_iter().map(|entry| answer(entry, &request)).collect()),
                 Err(refusal) => result
                     .with_error_code(refusal.code.code())
                     .with_error_message(refusal.message.map(StrBytes::from_string)),
@@ -117,9 +114,7 @@ fn describe(
             Err(invalid_request("Client metrics subscription name must not be empty".to_owned()))
         }
         ConfigResourceType::CLIENT_METRICS => Ok(describe::client_metrics(overrides(), wanted)),
-        ConfigResourceType::GROUP if name.is_empty() => {
-            Err(invalid_request("Group name must not be empty".to_owned()))
-        }
+        ConfigResourceType::GROUP if name.is_empty() => Err(invalid_request("Group name must not be empty".to_owned())),
         ConfigResourceType::GROUP => Ok(describe::group(overrides(), &settings, wanted)),
         // `handle` has refused it.
         _ => Err(invalid_request("Unsupported resource type: UNKNOWN".to_owned())),
@@ -129,7 +124,8 @@ fn describe(
 /// A broker describes itself only. `or_else` stands in Kafka's message where a name may also be empty.
 fn check_broker_id(broker: &Broker, name: &str, or_else: &str) -> Result<(), Refusal> {
     let own = broker.config.node_id;
-    let id: i32 = name.parse().map_err(|_| invalid_request(format!("Broker id must be an integer, but it is: {name}")))?;
+    let id: i32 =
+        name.parse().map_err(|_| invalid_request(format!("Broker id must be an integer, but it is: {name}")))?;
     if id == own.0 {
         return Ok(());
     }

@@ -20,7 +20,7 @@ use crate::net::Response;
 use crate::protocol::ErrorCode;
 use crate::server::authorized_operations;
 use crate::server::request::RequestError;
-use crate::server::topics::{is_internal};
+use crate::server::topics::is_internal;
 use crate::types::{BrokerId, PartitionId};
 
 pub fn handle(mut call: Call) -> Result<Response, RequestError> {

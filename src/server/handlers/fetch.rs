@@ -31,7 +31,9 @@ use crate::replica::{
     ReadError, Wait,
 };
 use crate::server::broker::Broker;
-use crate::server::fetch_session::{Answered, FetchContext, FetchSlots, INVALID_SESSION_ID, SharedSlots, SlotPartition};
+use crate::server::fetch_session::{
+    Answered, FetchContext, FetchSlots, INVALID_SESSION_ID, SharedSlots, SlotPartition,
+};
 use crate::server::handlers::{self, leader_hints::LeaderHints};
 use crate::server::request::RequestError;
 use crate::types::BrokerId;
@@ -75,7 +77,12 @@ pub fn handle(
     let context = match broker.fetch_sessions.begin(&request, uses_topic_ids, broker.clock.now_ms()) {
         Ok(context) => context,
         Err(error_code) => {
-            debug!(session_id = request.session_id, session_epoch = request.session_epoch, ?error_code, "fetch session");
+            debug!(
+                session_id = request.session_id,
+                session_epoch = request.session_epoch,
+                ?error_code,
+                "fetch session"
+            );
             let response = FetchResponse { error_code, session_id: INVALID_SESSION_ID, ..FetchResponse::default() };
             return Ok(Reply::Now(response.encode(&header)?.into()));
         }
@@ -238,7 +245,9 @@ impl PendingFetch {
             match &outcome.result {
                 Ok(read) if read.diverging_epoch.is_some() => return true,
                 Ok(read) => bytes += read.records.len(),
-                Err(Failure::Lookup(LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition)) => unknown += 1,
+                Err(Failure::Lookup(LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition)) => {
+                    unknown += 1
+                }
                 Err(_) => return true,
             }
         }

@@ -28,9 +28,8 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
         None => {}
     }
     match call.broker.producer_ids.next(&call.broker).await {
-        Ok(id) => {
-            call.encode(&InitProducerIdResponse::default().with_producer_id(WireProducerId(id.0)).with_producer_epoch(0))
-        }
+        Ok(id) => call
+            .encode(&InitProducerIdResponse::default().with_producer_id(WireProducerId(id.0)).with_producer_epoch(0)),
         Err(error) => {
             warn!(%error, "no producer id");
             call.encode(&refused.with_error_code(ErrorCode::CoordinatorLoadInProgress.code()))

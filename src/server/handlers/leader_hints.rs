@@ -25,8 +25,7 @@ impl<'a> LeaderHints<'a> {
         if !self.wanted {
             return None;
         }
-        let topic =
-            if topic_id == TopicId::ZERO { self.image.topic(topic) } else { self.image.topic_by_id(topic_id) }?;
+        let topic = if topic_id == TopicId::ZERO { self.image.topic(topic) } else { self.image.topic_by_id(topic_id) }?;
         let registration = topic.partition(partition)?;
         if let Some(leader) = registration.leader
             && !self.leaders.contains(&leader)

@@ -110,8 +110,11 @@ fn wanted(request: &MetadataRequest, version: i16) -> Result<Wanted, RequestErro
 
 /// Creates topics by the broker's defaults. What goes wrong is in the log; the client learns of it by asking again.
 async fn create(broker: &Broker, names: &[&str]) {
-    let topics: Vec<CreatableTopic> =
-        names.iter().filter(|name| topic_name::validate(name).is_ok()).map(|name| creatable(&broker.config, name)).collect();
+    let topics: Vec<CreatableTopic> = names
+        .iter()
+        .filter(|name| topic_name::validate(name).is_ok())
+        .map(|name| creatable(&broker.config, name))
+        .collect();
     if topics.is_empty() {
         return;
     }
@@ -172,8 +175,7 @@ impl Describer<'_> {
     }
 
     fn known(&mut self, topic: &TopicImage) {
-        let partitions =
-            topic.partitions.iter().map(|(id, partition)| self.partition(id.0, partition)).collect();
+        let partitions = topic.partitions.iter().map(|(id, partition)| self.partition(id.0, partition)).collect();
         self.answers.push(
             MetadataResponseTopic::default()
                 .with_name(Some(StrBytes::from_string(topic.name.to_string()).into()))

@@ -154,7 +154,9 @@ struct Refusal {
 
 fn refuse_all(request: &ProduceRequest, version: i16) -> Option<Refusal> {
     let mut transactional = false;
-    for records in request.topics().flat_map(|(_, partitions)| partitions).filter_map(|partition| partition.records.as_ref()) {
+    for records in
+        request.topics().flat_map(|(_, partitions)| partitions).filter_map(|partition| partition.records.as_ref())
+    {
         match produced_batch(records, version) {
             Ok(batch) => transactional |= batch.is_transactional(),
             Err(ProducedError::Request(error)) => {
@@ -185,8 +187,11 @@ fn append(
     entry: Entry,
     refusal: Option<&Refusal>,
 ) -> Answer {
-    let mut answer =
-        Answer { topic: entry.topic, partition: ProduceResponsePartition::error(entry.partition, ErrorCode::None), wait: None };
+    let mut answer = Answer {
+        topic: entry.topic,
+        partition: ProduceResponsePartition::error(entry.partition, ErrorCode::None),
+        wait: None,
+    };
     let failed = |mut answer: Answer, code: ErrorCode| {
         debug!(topic = %topic.name, id = %topic.id, partition = %entry.partition, ?code, client = header.client_id(),
             "produce failed");
@@ -300,8 +305,8 @@ fn describe_failure(
     }
     if let PartitionAppendError::Invalid(error) = error {
         answer.error_message = error.wire_message().map(|message| StrBytes::from_string(message.to_owned()));
-        if let ValidateError::InvalidRecord { record_errors, .. } | ValidateError::InvalidTimestamp { record_errors, .. } =
-            error
+        if let ValidateError::InvalidRecord { record_errors, .. }
+        | ValidateError::InvalidTimestamp { record_errors, .. } = error
         {
             answer.record_errors = record_errors
                 .iter()

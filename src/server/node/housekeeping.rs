@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::{MissedTickBehavior, interval_at, Instant};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tracing::error;
 
 use crate::server::broker::Broker;

@@ -1,8 +1,8 @@
 //! Kafka's own directories, sound and damaged: what is opened must be what Kafka opens, or better.
 
 use super::*;
-use crate::types::TopicPartition;
 use crate::storage::fixture::{Expected, Fixture, context, expected, found};
+use crate::types::TopicPartition;
 
 /// Opens all logs of a fixture. `better` changes what Kafka makes of a directory to what this broker makes of it;
 /// `None` leaves the directory out.
@@ -86,8 +86,13 @@ fn damage_in_a_directory_that_was_closed() {
         check_all("damaged-partitions-clean", damage, |dir, kafkas| match dir {
             _ if is_decided_elsewhere(dir) => None,
             // Kafka loses the whole last segment to one unreadable batch, or serves it.
-            "tail-cut-0" | "tail-cut-in-header-0" | "tail-cut-in-length-0" | "length-too-big-0" | "base-offset-zero-0"
-            | "flip-last-batch-0" | "flip-magic-0" => Some(ends_at(92, kafkas)),
+            "tail-cut-0"
+            | "tail-cut-in-header-0"
+            | "tail-cut-in-length-0"
+            | "length-too-big-0"
+            | "base-offset-zero-0"
+            | "flip-last-batch-0"
+            | "flip-magic-0" => Some(ends_at(92, kafkas)),
             // There it seeks the log's end by an index entry that is wrong.
             "active-index-garbage-0" => Some(ends_at(102, kafkas)),
             // Kafka deletes the transaction index and shows the aborted records.
@@ -186,7 +191,9 @@ fn producers_survive_the_loss_of_their_snapshots() {
             // Ids and the markers' times differ from topic to topic.
             log.with_producers(|producers| {
                 let entries = producers.active_producers().into_iter();
-                entries.map(|entry| (entry.producer_epoch, entry.last_sequence(), entry.last_data_offset())).collect::<Vec<_>>()
+                entries
+                    .map(|entry| (entry.producer_epoch, entry.last_sequence(), entry.last_data_offset()))
+                    .collect::<Vec<_>>()
             })
         };
         let whole = producers("whole");
@@ -205,7 +212,8 @@ fn rebuilt_files_are_kafkas() {
         let partition = TopicPartition::new(topic, 0);
         let dir = fixture.data().join(partition.to_string());
         let content = |name: &str| std::fs::read(dir.join(name)).ok();
-        let names = ["000.index", "000.timeindex", "040.index", "040.timeindex", "040.txnindex", "072.index", "072.timeindex"];
+        let names =
+            ["000.index", "000.timeindex", "040.index", "040.timeindex", "040.txnindex", "072.index", "072.timeindex"];
         let names = names.map(|name| format!("00000000000000000{name}"));
         let kafkas = names.clone().map(|name| content(&name).or_else(|| content(&(name + ".swap"))).unwrap());
         for name in names.iter().filter(|name| !name.contains("72")) {
