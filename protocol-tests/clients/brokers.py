@@ -16,7 +16,7 @@ import time
 
 from . import machine
 
-CLUSTER_ID = "b3R0bGEtY2xpZW50LXRlc3Q"
+CLUSTER_ID = "b3R0bGEtY2xpZW50cy0wMQ"
 LIBC = ctypes.CDLL(None)
 LOUD = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] (WARN|ERROR) |panicked at|^(SLF4J|Exception in)")
 

@@ -8,6 +8,7 @@ A test is a function with the decorator `@test`, whose name is FILE/FUNCTION. It
         equal(run.kcat("-C", "-e", "-t", run.topic, "-f", "%k"), "a")
 
 Tests share one broker; one that needs its own, to stop or kill it, says `@test(own_broker=True)` and makes it with `run.new_broker`.
+One that Kafka itself does not pass, where it is meant to be surpassed, says `better_than_kafka=True` and is skipped with it.
 After each test, a WARN or ERROR in the log of a broker of the kind under test fails it, unless `expected_log` has a pattern for it.
 """
 
@@ -32,13 +33,14 @@ class Test:
     name: str
     function: callable
     own_broker: bool
+    better_than_kafka: bool
     expected_log: tuple
 
 
-def test(own_broker=False, expected_log=()):
+def test(own_broker=False, better_than_kafka=False, expected_log=()):
     def add(function):
         name = f"{function.__module__.rsplit('.', 1)[1]}/{function.__name__}".replace("_", "-")
-        TESTS.append(Test(name, function, own_broker, tuple(expected_log)))
+        TESTS.append(Test(name, function, own_broker, better_than_kafka, tuple(expected_log)))
         return function
     return add
 
@@ -163,6 +165,13 @@ class Run:
         return own + shared
 
 
+def where(error):
+    """The lines of the tests that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "/clients/" in frame.filename and "site-packages" not in frame.filename]
+    return "\n".join(f"  {pathlib.Path(frame.filename).name}:{frame.lineno}: {frame.line}" for frame in ours[1:])
+
+
 def run_test(session, test):
     """None if it passes, or why not."""
     run, why = None, None
@@ -172,9 +181,9 @@ def run_test(session, test):
     except subprocess.TimeoutExpired as e:
         why = f"not done after {e.timeout:.0f} s: {e.cmd}"
     except AssertionError as e:
-        why = str(e) or traceback.format_exc()
-    except Exception:
-        why = traceback.format_exc()
+        why = f"{e}\n{where(e)}"
+    except Exception as e:
+        why = f"{type(e).__name__}: {e}\n{where(e)}"
     for broker in run.brokers if run else []:
         broker.kill()
     loud = run.loud_lines() if run else []
@@ -190,14 +199,22 @@ def run_test(session, test):
     return why
 
 
-def run_all(session, only, may_start):
+def skip_reason(test, kind):
+    if test.own_broker and kind == "running":
+        return "it starts brokers of its own"
+    if test.better_than_kafka and kind == "kafka":
+        return "Kafka does less"
+    return None
+
+
+def run_all(session, only, kind):
     """Runs the tests whose name matches `only`, and says how many passed and failed."""
     passed, failed, skipped, begun = 0, 0, 0, time.monotonic()
     for test in TESTS:
         if not re.search(only, test.name):
             continue
-        if test.own_broker and not may_start:
-            print(f"SKIP {test.name}: it starts brokers of its own", flush=True)
+        if reason := skip_reason(test, kind):
+            print(f"SKIP {test.name}: {reason}", flush=True)
             skipped += 1
             continue
         start = time.monotonic()
@@ -209,7 +226,7 @@ def run_all(session, only, may_start):
         else:
             passed += 1
             print(f"PASS {test.name} {seconds}", flush=True)
-    if not only and session.shared and may_start: # what the shared broker says at its end counts too
+    if not only and session.shared and kind != "running":  # what the shared broker says at its end counts too
         try:
             session.shared.stop()
             loud = session.shared.new_loud_lines()
