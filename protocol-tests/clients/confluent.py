@@ -1,6 +1,5 @@
 """confluent-kafka for Python: a librdkafka of 2026, its admin client, idempotent producer and an assigned consumer."""
 
-import functools
 import time
 
 from confluent_kafka import (OFFSET_BEGINNING, OFFSET_END, TIMESTAMP_CREATE_TIME, Consumer, IsolationLevel, KafkaError,
@@ -13,13 +12,11 @@ from .suite import equal, eventually, matches, test
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-@functools.cache
-def client_of(bootstrap):
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
-
-
 def admin(run):
-    return client_of(run.bootstrap)  # one that lives on: a client that goes away ends its calls
+    """The test's admin client. It lives as long as the test: a client that goes away ends its calls."""
+    if not hasattr(run, "confluent_admin"):
+        run.confluent_admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 3})
+    return run.confluent_admin
 
 
 def done(futures):
