@@ -1,3 +1,4 @@
+import java.io.BufferedOutputStream;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.FileInputStream;
@@ -57,7 +58,7 @@ public final class KafkaTools {
         status = null;
         HOOKS.clear();
         try (InputStream in = new FileInputStream(words[0]);
-             PrintStream out = new PrintStream(new FileOutputStream(words[1]), false, StandardCharsets.UTF_8);
+             PrintStream out = new PrintStream(new BufferedOutputStream(new FileOutputStream(words[1]), 1 << 16), false, StandardCharsets.UTF_8);
              PrintStream err = new PrintStream(new FileOutputStream(words[2]), true, StandardCharsets.UTF_8);
              URLClassLoader tools = new URLClassLoader(jars, KafkaTools.class.getClassLoader())) {
             System.setIn(in);
