@@ -8,13 +8,14 @@ order in Kafka is given one. Everything else is compared as it came.
 | the cluster's id | `<cluster-id>` |
 | a topic's id | `<id of ~t>`, or `<some id>` if no answer told whose it is; the zero id and made-up ones stay |
 | a producer's id | `<pid 1>`, in the order of appearance; -1 and made-up ones stay |
-| a time close to now | `<now>` |
+| a time close to now; one within three days of now in a message | `<now>`; `<now+60 min>` |
 | a throttle time, a fetch session's id, the epoch of the finalized features | `<throttled>`, `<session>`, `<epoch>`; 0 stays |
 | records | the batches' fields and records; of a compressed batch not its size |
-| bytes | hexadecimal |
+| bytes | hexadecimal; size and hash of long ones |
 | a list that comes out of a hash map (`UNORDERED`) | an object, by the key named there |
 """
 
+import hashlib
 import re
 import time
 
@@ -24,12 +25,16 @@ from kafka_wire.primitives import Malformed, ZERO_UUID
 
 NOW_MS = 10 * 60 * 1000
 TIMES = {"LogAppendTimeMs", "Timestamp", "base_timestamp", "max_timestamp", "MaxTimestamp"}
-# (api, field) → the field by which its elements are told apart
+# (api, field) → the fields by which its elements are told apart, whichever the version has
 UNORDERED = {
-    ("ApiVersions", "ApiKeys"): "ApiKey",
-    ("ApiVersions", "SupportedFeatures"): "Name",
-    ("ApiVersions", "FinalizedFeatures"): "Name",
+    ("ApiVersions", "ApiKeys"): ("ApiKey",),
+    ("ApiVersions", "SupportedFeatures"): ("Name",),
+    ("ApiVersions", "FinalizedFeatures"): ("Name",),
+    ("Metadata", "Topics"): ("Name", "TopicId"),
+    ("Produce", "Responses"): ("Name", "TopicId"),
+    ("Produce", "PartitionResponses"): ("Index",),
 }
+ORDERED_UP_TO = {("Metadata", "Topics"): 4}  # as asked
 
 
 def learn(session, answer):
@@ -53,6 +58,21 @@ def answer(session, api, body):
     return Normaliser(session, api).value(body)
 
 
+def time_in_text(number):
+    """A time near now, or as far below as there are numbers, to ten minutes."""
+    for word, base in (("now", 0), ("now - max", -(1 << 63) + 1)):
+        minutes = round((number - base - time.time() * 1000) / 600_000) * 10
+        if abs(minutes) < 60 * 24 * 3:
+            return f"<{word}{minutes:+} min>"
+    return str(number)
+
+
+def hexadecimal(data):
+    if len(data) <= 200:
+        return data.hex()
+    return f"<{len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()[:16]}>"
+
+
 class Normaliser:
     def __init__(self, session, api):
         self.session, self.api = session, api
@@ -63,7 +83,7 @@ class Normaliser:
         if isinstance(value, list):
             return self.list(value, name)
         if isinstance(value, bytes):
-            return self.records(value) if name == "Records" else value.hex()
+            return self.records(value) if name == "Records" else hexadecimal(value)
         if isinstance(value, str):
             return self.text(value, name)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -71,10 +91,14 @@ class Normaliser:
         return value
 
     def list(self, elements, name):
-        key = UNORDERED.get((self.api, name))
-        if key is None:
+        keys = UNORDERED.get((self.api, name))
+        if keys is None or len(elements) <= ORDERED_UP_TO.get((self.api, name), 0):
             return [self.value(e, name) for e in elements]
-        named = [(str(self.value(e[key], key)), self.value({k: v for k, v in e.items() if k != key})) for e in elements]
+        named = []
+        for element in elements:
+            key = next(k for k in keys if element.get(k) is not None)
+            rest = {k: v for k, v in element.items() if k != key}
+            named.append((str(self.value(element[key], key)), self.value(rest)))
         if len(dict(named)) < len(named):
             return sorted(named, key=repr)  # the same key twice: nothing must get lost
         return dict(sorted(named))
@@ -90,7 +114,7 @@ class Normaliser:
         for topic_id in re.findall(r"[\w-]{22}", value):
             if topic_id in session.topic_ids:
                 value = value.replace(topic_id, self.topic_id(topic_id))
-        return value.replace(session.prefix, "~")
+        return re.sub(r"-?\d{13,}", lambda found: time_in_text(int(found[0])), value.replace(session.prefix, "~"))
 
     def topic_id(self, value):
         session = self.session
@@ -118,7 +142,7 @@ class Normaliser:
         try:
             batches = read_batches(data)
         except Malformed as problem:
-            return {"malformed": str(problem), "bytes": data.hex()}
+            return {"malformed": str(problem), "bytes": hexadecimal(data)}
         for batch in batches:
             if batch.get("attributes", 0) & CODEC_BITS:
                 del batch["length"]

@@ -260,3 +260,10 @@ def play(scenario, address, run):
     finally:
         session.close()
     return session.steps, problem
+
+
+def warm_up(address):
+    """A broker that has just started first has to fetch a block of producer ids."""
+    session = Session(address, "warm", "warm-up")
+    session.quiet_until(lambda a: a["ErrorCode"] != 14, "InitProducerId", 4, {"TransactionalId": None, "TransactionTimeoutMs": 1000})
+    session.close()

@@ -54,7 +54,7 @@ class Writer:
     def length(self, n, flexible, wide):
         """The length of a string (`wide` false: int16), bytes or an array (int32); -1 is null."""
         if flexible:
-            self.raw(unsigned_varint(n + 1))
+            self.raw(unsigned_varint(n + 1 & 0xFFFFFFFF))
         else:
             self.put("i" if wide else "h", n)
 
