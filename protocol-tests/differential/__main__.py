@@ -122,7 +122,8 @@ def target(options):
 
 def play_all(scenarios, address, options):
     """(scenario, steps, problem) of each, as they end: the others side by side, then the exclusive ones one by one."""
-    run = "".join(random.choices(string.ascii_lowercase + string.digits, k=4))
+    # one first letter, so that our names always sort alike among fixed ones
+    run = "t" + "".join(random.choices(string.ascii_lowercase + string.digits, k=4))
     scenario.warm_up(address)
 
     def play(each):
@@ -147,20 +148,25 @@ def load_transcripts():
     for path in sorted(TRANSCRIPTS.glob("*.jsonl")):
         for line in path.read_text().splitlines():
             name, steps = json.loads(line)
-            recorded[name] = steps
+            recorded[name] = recorded[steps] if isinstance(steps, str) else steps
     return recorded
 
 
 def save_transcripts(recorded):
-    """One file per file of scenarios, a line per scenario."""
+    """One file per file of scenarios, a line per scenario; one that says what another version says has that one's name instead."""
     TRANSCRIPTS.mkdir(exist_ok=True)
     for path in TRANSCRIPTS.glob("*.jsonl"):
         path.unlink()
-    for file in {s.file for s in scenario.REGISTRY}:
-        lines = [json.dumps([name, steps], ensure_ascii=False, separators=(",", ":")) for name, steps in recorded.items()
-                 if name.split("/")[0] == file]
-        if lines:
-            (TRANSCRIPTS / f"{file}.jsonl").write_text("\n".join(lines) + "\n")
+    files, written = {}, {}
+    for name, steps in recorded.items():
+        base = name.rpartition("@v")[0]
+        alike = next((other for other in written.get(base, ()) if recorded[other] == steps), None)
+        if base and not alike:
+            written.setdefault(base, []).append(name)
+        line = json.dumps([name, alike or steps], ensure_ascii=False, separators=(",", ":"))
+        files.setdefault(name.split("/")[0], []).append(line)
+    for file, lines in files.items():
+        (TRANSCRIPTS / f"{file}.jsonl").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ order in Kafka is given one. Everything else is compared as it came.
 | a time close to now; one within three days of now in a message | `<now>`; `<now+60 min>` |
 | a throttle time, a fetch session's id, the epoch of the finalized features | `<throttled>`, `<session>`, `<epoch>`; 0 stays |
 | records | the batches' fields and records; of a compressed batch not its size |
+| a setting that is an address or a path (`PLACES`) | `<place>` |
+| the description of a setting | `<text>` |
 | bytes | hexadecimal; size and hash of long ones |
 | a list that comes out of a hash map (`UNORDERED`) | an object, by the key named there |
 """
@@ -33,7 +35,16 @@ UNORDERED = {
     ("Metadata", "Topics"): ("Name", "TopicId"),
     ("Produce", "Responses"): ("Name", "TopicId"),
     ("Produce", "PartitionResponses"): ("Index",),
+    ("ListOffsets", "Topics"): ("Name",),
+    ("ListOffsets", "Partitions"): ("PartitionIndex",),
+    ("CreatePartitions", "Results"): ("Name",),
+    ("DeleteTopics", "Responses"): ("Name", "TopicId"),
+    ("DescribeConfigs", "Configs"): ("Name",),
+    ("DeleteRecords", "Topics"): ("Name",),
+    ("DeleteRecords", "Partitions"): ("PartitionIndex",),
 }
+# settings whose value is an address or a path
+PLACES = {"listeners", "advertised.listeners", "controller.quorum.voters", "log.dir", "log.dirs", "metadata.log.dir"}
 ORDERED_UP_TO = {("Metadata", "Topics"): 4}  # as asked
 
 
@@ -79,6 +90,8 @@ class Normaliser:
 
     def value(self, value, name=None):
         if isinstance(value, dict):
+            if value.get("Name") in PLACES and value.get("Value"):
+                value = value | {"Value": "<place>"}
             return {key: self.value(inner, key) for key, inner in value.items()}
         if isinstance(value, list):
             return self.list(value, name)
@@ -97,14 +110,16 @@ class Normaliser:
         named = []
         for element in elements:
             key = next(k for k in keys if element.get(k) is not None)
-            rest = {k: v for k, v in element.items() if k != key}
-            named.append((str(self.value(element[key], key)), self.value(rest)))
+            normal = self.value(element)
+            named.append((str(normal.pop(key)), normal))
         if len(dict(named)) < len(named):
             return sorted(named, key=repr)  # the same key twice: nothing must get lost
         return dict(sorted(named))
 
     def text(self, value, name):
         session = self.session
+        if name == "Documentation":
+            return "<text>" if value else value
         if name == "Host" and value in (session.address[0], "localhost"):
             return "<host>"
         if name == "ClusterId":

@@ -90,6 +90,8 @@ class Session:
             number, digit = divmod(number, 36)
             text += digits[digit]
         self.prefix = f"{run}-{text}-"
+        version = name.rpartition("@v")[2]
+        self.version = int(version) if version.lstrip("-").isdigit() else None
         self.steps = []
         self.connections = {}
         self.correlation_id = 0
@@ -182,7 +184,7 @@ class Session:
         self.connection(conn).send(frame)
 
     def receive(self, api, version, conn=0, note="", without=(), timeout=None):
-        label = f"{api} v{version}" + (f" {note}" if note else "")
+        label = self.label(api, version, note)
         try:
             frame = self.connection(conn).receive(timeout)
         except TimeoutError:
@@ -203,6 +205,10 @@ class Session:
             normal["_correlation"] = correlation_id - expected
         self.record(label, normal)
         return answer
+
+    def label(self, api, version, note):
+        """Of a step. The scenario's own version goes without saying, so that transcripts of versions that behave alike are alike."""
+        return " ".join(filter(None, [api, f"v{version}" if version != self.version else "", note]))
 
     def raw(self, data, conn=0):
         """Sends bytes as they are, length and all."""
