@@ -284,7 +284,7 @@ BAD_SETTINGS = {
 
 @scenario(FEW, cases=BAD_SETTINGS)
 def bad_settings(s, v, configs):
-    s.call("CreateTopics", v, create_topics(new_topic(s.name(), configs=configs)), without=["Topics"] if configs == {} else ())
+    s.call("CreateTopics", v, create_topics(new_topic(s.name(), configs=configs)))
 
 
 @scenario(FEW, cases={"same value": [("retention.ms", "1"), ("retention.ms", "1")], "other values": [("retention.ms", "1"), ("retention.ms", "2")],
@@ -297,9 +297,10 @@ def setting_twice(s, v, configs):
         s.record("settings", {c["Name"]: [c["Value"], c["ConfigSource"]] for c in topic["Configs"] or [] if c["ConfigSource"] == 1})
 
 
-@scenario(FEW, cases=["__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"])
-def internal_topic(s, v, name):
-    s.call("CreateTopics", v, create_topics(new_topic(name), validate_only=True), without=["Topics"] if name != "__cluster_metadata" else ())
+@scenario(FEW)
+def topic_of_the_metadata_log(s, v):
+    s.call("CreateTopics", v, create_topics(new_topic("__cluster_metadata")))
+    s.call("CreateTopics", v, create_topics(new_topic("__cluster_metadata"), new_topic(s.name())), note="beside another")
 
 
 @scenario(FEW, cases={"topics": {"Topics": None}, "name": {"Topics": [{"Name": None}]}, "assignments": {"Topics": [{"Name": "x", "Assignments": None}]},
@@ -351,7 +352,7 @@ def created_again_after_deletion(s, v):
 
 
 @scenario([2, 7])
-def pipelined_create_and_delete(s, v):
+def pipelined(s, v):
     """In the order sent."""
     s.send("CreateTopics", v, create_topics(new_topic(s.name())))
     s.send("CreateTopics", v, create_topics(new_topic(s.name())))
