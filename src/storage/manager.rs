@@ -366,7 +366,7 @@ impl LogManager {
             };
             hosted.dir.log_count.fetch_sub(1, Ordering::Relaxed);
             match hosted.log.delete() {
-                Ok(_) => info!(partition = %topic_partition, dir = %hosted.dir.path.display(), "log is to be deleted"),
+                Ok(renamed) => info!(partition = %topic_partition, dir = %renamed.display(), "log is to be deleted"),
                 Err(error) => {
                     failed.push(topic_partition.clone());
                     self.take_offline(&hosted.dir, &error.to_string());
