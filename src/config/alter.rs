@@ -1,7 +1,8 @@
 //! Changes of configurations: what CreateTopics, AlterConfigs and IncrementalAlterConfigs may set.
 //!
-//! Pure functions from what is set and what is asked to what is to be written, or to the error that Kafka would answer. The
-//! caller has checked that the resource exists or may be created, and a topic's name; keys and values are checked here.
+//! Pure functions from what is set and what is asked to what is to be written, or to the error that Kafka would
+//! answer. The caller has checked that the resource exists or may be created, and a topic's name; keys and values are
+//! checked here.
 
 use std::collections::HashSet;
 

@@ -53,8 +53,8 @@ fn is_match(pattern: &str) -> bool {
     }
 }
 
-/// Whether the text has the form of a regular expression: brackets and escapes are complete, and what repeats has something
-/// to repeat.
+/// Whether the text has the form of a regular expression: brackets and escapes are complete, and what repeats has
+/// something to repeat.
 fn is_expression(text: &str) -> bool {
     let mut chars = text.chars().peekable();
     let (mut depth, mut repeatable, mut quantified) = (0, false, false);

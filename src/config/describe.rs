@@ -1,8 +1,8 @@
-//! Descriptions of configurations, as DescribeConfigs answers them: every key of a resource with its value, where that came
-//! from, and what would be used in its place.
+//! Descriptions of configurations, as DescribeConfigs answers them: every key of a resource with its value, where
+//! that came from, and what would be used in its place.
 //!
-//! Pure functions; the handler copies an entry into its answer and leaves out what was not asked for. `wanted` says which keys
-//! were.
+//! Pure functions; the handler copies an entry into its answer and leaves out what was not asked for. `wanted` says
+//! which keys were.
 
 use std::collections::BTreeMap;
 
@@ -166,8 +166,8 @@ pub fn client_metrics(overrides: &ConfigMap, wanted: impl Fn(&str) -> bool) -> V
     client_metrics_keys().iter().filter(|key| wanted(key.name)).map(entry).collect()
 }
 
-/// A topic just created, as CreateTopics answers it: sorted by name, without synonyms and documentation, and with texts as
-/// they were given.
+/// A topic just created, as CreateTopics answers it: sorted by name, without synonyms and documentation, and with
+/// texts as they were given.
 pub fn created_topic(overrides: &ConfigMap, broker: &DynamicBrokerConfig) -> Vec<ConfigEntry> {
     let mut entries = BTreeMap::new();
     for key in topic_keys().iter() {

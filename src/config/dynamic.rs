@@ -1,10 +1,10 @@
 //! `DynamicBrokerConfig`: a broker's settings as they are now, what it was started with and what was set since.
 //!
-//! Precedence: set for this broker, set as the default of all brokers, the properties file, Kafka's default. A key that is
-//! set above hides its synonyms below (`log.retention.ms` hides `log.retention.hours`).
+//! Precedence: set for this broker, set as the default of all brokers, the properties file, Kafka's default. A key
+//! that is set above hides its synonyms below (`log.retention.ms` hides `log.retention.hours`).
 //!
-//! A change is checked before it is taken ([`DynamicBrokerConfig::check`]); what comes from the metadata log was checked by
-//! whoever wrote it, perhaps a newer Kafka, so what cannot be used is left out and told.
+//! A change is checked before it is taken ([`DynamicBrokerConfig::check`]); what comes from the metadata log was
+//! checked by whoever wrote it, perhaps a newer Kafka, so what cannot be used is left out and told.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -71,8 +71,8 @@ impl DynamicBrokerConfig {
         &self.fixed
     }
 
-    /// The settings once this is set: the resource BROKER with an empty name, and that of this broker. Also what could not
-    /// be used, a line each.
+    /// The settings once this is set: the resource BROKER with an empty name, and that of this broker. Also what
+    /// could not be used, a line each.
     pub fn update(&self, cluster_default: &ConfigMap, per_broker: &ConfigMap) -> (DynamicBrokerConfig, Vec<String>) {
         let mut complaints = Vec::new();
         let mut updated = DynamicBrokerConfig {

@@ -1,4 +1,5 @@
-//! Listeners and security protocols, as `listeners`, `advertised.listeners` and `listener.security.protocol.map` name them.
+//! Listeners and security protocols, as `listeners`, `advertised.listeners` and `listener.security.protocol.map` name
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -64,7 +65,8 @@ pub struct Endpoint {
     /// Empty in `listeners`: every interface. Empty in `advertised.listeners`: the machine's own canonical name.
     /// IPv6 addresses stand here without brackets.
     pub host: String,
-    /// 0 in `listeners`: one the system picks. 0 in `advertised.listeners`: the one that the listener of the same name got.
+    /// 0 in `listeners`: one the system picks. 0 in `advertised.listeners`: the one that the listener of the same
+    /// name got.
     pub port: u16,
 }
 
@@ -83,8 +85,8 @@ pub(super) fn is_valid_host(host: &str) -> bool {
     host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'%' | b'.' | b'_' | b':'))
 }
 
-/// Splits `host:port`, with an optional scheme before it and brackets around an IPv6 address. The port is `None` when it is
-/// out of range.
+/// Splits `host:port`, with an optional scheme before it and brackets around an IPv6 address. The port is `None` when
+/// it is out of range.
 pub(super) fn split_host_port(address: &str) -> Option<(&str, Option<u16>)> {
     let address = match address.split_once("://") {
         Some((scheme, rest)) if is_valid_host(scheme) && !scheme.contains(':') => rest,

@@ -1,5 +1,5 @@
-//! Java's ways with text, where a client can see them: what counts as a number, how a double or a list is printed, and in
-//! which order a hash set lists its members.
+//! Java's ways with text, where a client can see them: what counts as a number, how a double or a list is printed,
+//! and in which order a hash set lists its members.
 //!
 //! Kafka's messages quote values through these, and tools match on the messages.
 

@@ -1,5 +1,6 @@
-//! THE table of configuration keys, as data: `keys.tsv` holds every key of Kafka 4.3.1 with type, default, limits, dynamic
-//! mode and documentation, in Kafka's order of definition (it decides which of several wrong values is reported first).
+//! THE table of configuration keys, as data: `keys.tsv` holds every key of Kafka 4.3.1 with type, default, limits,
+//! dynamic mode and documentation, in Kafka's order of definition (it decides which of several wrong values is
+//! reported first).
 //!
 //! `scripts/config-keys/generate` writes the file from a Kafka release. What Ottla makes of a key stands in
 //! [`support`](super::support), so that writing the file anew loses nothing.
@@ -125,7 +126,8 @@ impl ConfigDef {
     }
 }
 
-/// Values by key. The typed getters are for keys of the table: a name or type that is not in it is a mistake in this code.
+/// Values by key. The typed getters are for keys of the table: a name or type that is not in it is a mistake in this
+/// code.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values(HashMap<&'static str, Option<ConfigValue>>);
 

@@ -1,7 +1,7 @@
 //! Every setting of the broker: where its value comes from, what it may be, and what it is now.
 //!
-//! The rest of the broker is handed typed structs ([`BrokerConfig`], [`TopicConfig`]); texts and keys stay in here. This
-//! layer knows nothing of the wire, and of files nothing but the text of a properties file.
+//! The rest of the broker is handed typed structs ([`BrokerConfig`], [`TopicConfig`]); texts and keys stay in here.
+//! This layer knows nothing of the wire, and of files nothing but the text of a properties file.
 
 pub mod alter;
 pub mod broker;

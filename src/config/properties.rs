@@ -1,8 +1,8 @@
 //! The text of a properties file, read as `java.util.Properties.load` reads it.
 //!
-//! Bytes are Latin-1. `#` and `!` begin comments; `=`, `:` or white space divide key from value; a backslash escapes the next
-//! character (`\t`, `\n`, `\r`, `\f`, `\uXXXX` have their meaning), and at the end of a line joins it with the next one, whose
-//! indentation is dropped. A later key wins.
+//! Bytes are Latin-1. `#` and `!` begin comments; `=`, `:` or white space divide key from value; a backslash escapes
+//! the next character (`\t`, `\n`, `\r`, `\f`, `\uXXXX` have their meaning), and at the end of a line joins it with
+//! the next one, whose indentation is dropped. A later key wins.
 
 use std::collections::BTreeMap;
 

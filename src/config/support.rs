@@ -1,8 +1,8 @@
 //! What Ottla makes of each known key: it has effect, it has none, or it protects something and is not honoured yet.
 //!
-//! A key without effect is a warning when it is set to something else than its default. One that protects stops the start:
-//! what was meant to be closed is never served open. Both lists are kept honest by hand: a feature that begins to read a key
-//! moves it.
+//! A key without effect is a warning when it is set to something else than its default. One that protects stops the
+//! start: what was meant to be closed is never served open. Both lists are kept honest by hand: a feature that begins
+//! to read a key moves it.
 
 use std::collections::BTreeMap;
 
@@ -70,6 +70,7 @@ const EFFECTIVE: &[&str] = &[
     "log.roll.ms",
     "log.segment.bytes",
     "log.segment.delete.delay.ms",
+    "max.connection.creation.rate",
     "max.connections",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
@@ -106,7 +107,6 @@ const PROTECTS: &[&str] = &[
     "config.providers",
     "connections.max.reauth.ms",
     "create.topic.policy.class.name",
-    "max.connection.creation.rate",
     "principal.builder.class",
     "security.providers",
 ];
@@ -279,7 +279,7 @@ mod tests {
             "create.topic.policy.class.name=com.example.Policy",
             "alter.config.policy.class.name=com.example.Policy",
             "principal.builder.class=com.example.Builder",
-            "max.connection.creation.rate=10",
+            "connections.max.reauth.ms=10",
             "zookeeper.connect=localhost:2181\nbroker.id=0",
             "process.roles=broker\nnode.id=2\ncontroller.quorum.voters=1@h:9093\ncontroller.listener.names=CONTROLLER",
         ] {

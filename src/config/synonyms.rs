@@ -1,9 +1,11 @@
-//! Which keys stand for each other: a broker's that give a topic's its default, and a broker's of which one comes first.
+//! Which keys stand for each other: a broker's that give a topic's its default, and a broker's of which one comes
+//! first.
 
 use super::keys::{Values, topic_keys};
 use super::value::{ConfigError, ConfigType, ConfigValue};
 
-/// The names under which a broker's key may have been set, in order of precedence; those below it are used in its place.
+/// The names under which a broker's key may have been set, in order of precedence; those below it are used in its
+/// place.
 ///
 /// `match_listener`: also that `listener.name.x.key` stands above `key`, and so for keys of a SASL mechanism.
 pub(super) fn broker_synonyms(name: &str, match_listener: bool) -> Vec<&str> {

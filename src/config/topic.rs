@@ -101,8 +101,8 @@ pub struct TopicConfig {
 }
 
 impl TopicConfig {
-    /// The settings of a topic of which `overrides` are set. What cannot be used (a newer Kafka may have written it) is left
-    /// out and told, a line each.
+    /// The settings of a topic of which `overrides` are set. What cannot be used (a newer Kafka may have written it)
+    /// is left out and told, a line each.
     pub fn resolve(overrides: &ConfigMap, broker: &BrokerConfig) -> (TopicConfig, Vec<String>) {
         if overrides.is_empty() {
             return (broker.topic_defaults.clone(), Vec::new());

@@ -262,8 +262,8 @@ fn check_share_auto_offset_reset(name: &str, value: Option<&ConfigValue>) -> Res
     ))
 }
 
-/// Whether the text is a non-negative ISO 8601 duration of days, hours, minutes and seconds. A unit may have a sign of its
-/// own, and the sum counts.
+/// Whether the text is a non-negative ISO 8601 duration of days, hours, minutes and seconds. A unit may have a sign
+/// of its own, and the sum counts.
 fn is_duration(text: &str) -> bool {
     let upper = text.to_ascii_uppercase();
     let (sign, body) = match upper.strip_prefix('-') {
@@ -283,7 +283,8 @@ fn is_duration(text: &str) -> bool {
     sign * (days + rest) >= 0.0
 }
 
-/// Sum in seconds of numbers that are each followed by one of `units`, in their order; only seconds may have a fraction.
+/// Sum in seconds of numbers that are each followed by one of `units`, in their order; only seconds may have a
+/// fraction.
 fn sum_units(text: &str, units: &[(char, f64)]) -> Option<f64> {
     let (mut sum, mut rest) = (0.0, text);
     for &(unit, seconds) in units {

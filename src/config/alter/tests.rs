@@ -153,7 +153,7 @@ fn a_created_topic_is_checked_like_an_altered_one() {
 fn protection_cannot_be_promised_at_run_time() {
     let broker = lone_broker();
     let resource = AlteredResource::Broker { name: "1", broker: &broker, elr_enabled: true };
-    for text in ["max.connection.creation.rate=5", "listener.name.plaintext.ssl.keystore.location=/x"] {
+    for text in ["listeners=PLAINTEXT://:1", "listener.name.plaintext.ssl.keystore.location=/x"] {
         let error = incremental(&resource, &ConfigMap::new(), &[parse_alteration(text)]).unwrap_err();
         assert!(error.to_string().contains("not supported yet"), "{error}");
     }

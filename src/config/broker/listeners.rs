@@ -9,8 +9,8 @@ use super::super::value::ConfigError;
 
 const PROTOCOL_MAP: &str = "listener.security.protocol.map";
 
-/// Which protocol each listener name stands for. Without a map of their own, a controller's listeners are PLAINTEXT as long
-/// as nothing else is in use.
+/// Which protocol each listener name stands for. Without a map of their own, a controller's listeners are PLAINTEXT
+/// as long as nothing else is in use.
 pub(super) fn protocol_map(
     values: &Values,
     map_given: bool,
@@ -104,8 +104,8 @@ impl Listeners {
         endpoints
     }
 
-    /// Nobody can connect to the address that means "all of them": the first controller listener has the address that the
-    /// voters know, others the machine's name.
+    /// Nobody can connect to the address that means "all of them": the first controller listener has the address that
+    /// the voters know, others the machine's name.
     fn reachable(&self, mut endpoint: Endpoint, first: bool) -> Endpoint {
         let any = endpoint.host == "0.0.0.0";
         match &self.voter {

@@ -81,8 +81,9 @@ impl Default for BrokerConfig {
 
 /// Adds what makes a node a cluster of its own, unless `given` has `process.roles`.
 ///
-/// One node cannot hold three replicas, so the internal topics have one. Clients are told `localhost` for a listener without
-/// an address, where Kafka would tell the machine's name: that name often means nothing outside of a container.
+/// One node cannot hold three replicas, so the internal topics have one. Clients are told `localhost` for a listener
+/// without an address, where Kafka would tell the machine's name: that name often means nothing outside of a
+/// container.
 fn standalone_defaults(given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut all = given.clone();
     if given.contains_key("process.roles") {

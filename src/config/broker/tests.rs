@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 
 use super::super::properties;
 use super::super::topic::{CleanupPolicy, TopicConfig};
+use proptest::prelude::*;
+
 use super::*;
 
 fn given(text: &str) -> BTreeMap<String, String> {
@@ -140,4 +142,73 @@ fn topics_get_the_broker_settings_in_their_own_units() {
 fn debug_output_hides_secrets() {
     let text = format!("{:?}", load("delegation.token.secret.key=hunter2\nsome.password=hunter2\nlog.dirs=/data"));
     assert!(!text.contains("hunter2") && text.contains("/data"), "{text}");
+}
+
+/// The file that comes with Kafka, without its comments.
+#[test]
+fn kafkas_own_file_starts() {
+    let loaded = BrokerConfig::load(given(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.bootstrap.servers=localhost:9093\n\
+         listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ninter.broker.listener.name=PLAINTEXT\n\
+         advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n\
+         controller.listener.names=CONTROLLER\n\
+         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL\n\
+         num.network.threads=3\nnum.io.threads=8\nsocket.send.buffer.bytes=102400\nsocket.receive.buffer.bytes=102400\n\
+         socket.request.max.bytes=104857600\nlog.dirs=/tmp/kraft-combined-logs\nnum.partitions=1\n\
+         num.recovery.threads.per.data.dir=1\noffsets.topic.replication.factor=1\n\
+         share.coordinator.state.topic.replication.factor=1\nshare.coordinator.state.topic.min.isr=1\n\
+         transaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\nlog.retention.hours=168\n\
+         log.segment.bytes=1073741824\nlog.retention.check.interval.ms=300000\n",
+    ))
+    .unwrap();
+    assert_eq!(loaded.config.advertised_listeners.len(), 1);
+    assert_eq!(loaded.config.advertised_controller_listeners[0].to_string(), "CONTROLLER://localhost:9093");
+    // all of them about topics of coordinators
+    assert!(
+        loaded.warnings.iter().all(|warning| warning.contains("coordinator")
+            || warning.contains(".topic.")
+            || warning.contains("transaction.")),
+        "{:?}",
+        loaded.warnings
+    );
+}
+
+/// What Testcontainers' Java module tells a broker.
+#[test]
+fn the_environment_of_testcontainers_starts() {
+    let loaded = BrokerConfig::load(given(
+        "node.id=1\nprocess.roles=broker,controller\n\
+         listeners=PLAINTEXT://0.0.0.0:9092,BROKER://0.0.0.0:9093,CONTROLLER://0.0.0.0:9094\n\
+         advertised.listeners=PLAINTEXT://localhost:32768,BROKER://4f1c:9093\n\
+         listener.security.protocol.map=BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+         inter.broker.listener.name=BROKER\ncontroller.listener.names=CONTROLLER\n\
+         controller.quorum.voters=1@localhost:9094\noffsets.topic.replication.factor=1\noffsets.topic.num.partitions=1\n\
+         transaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n\
+         log.flush.interval.messages=9223372036854775807\ngroup.initial.rebalance.delay.ms=0\n",
+    ));
+    let config = loaded.unwrap().config;
+    assert_eq!(config.inter_broker_listener_name, "BROKER");
+    assert_eq!(config.advertised_controller_listeners[0].to_string(), "CONTROLLER://localhost:9094");
+}
+
+proptest! {
+    /// Whatever is given, the answer is a configuration or a list of problems.
+    #[test]
+    fn nothing_panics(entries in proptest::collection::btree_map(
+        proptest::sample::select(broker_keys().iter().map(|key| key.name.to_owned()).collect::<Vec<_>>()),
+        prop_oneof![
+            "[ -~]{0,12}",
+            any::<i64>().prop_map(|number| number.to_string()),
+            (-2i64..70_000).prop_map(|number| number.to_string()),
+            Just("PLAINTEXT://:9092,CONTROLLER://:9093".to_owned()),
+            Just("1@[::1]:9,2@h:70000".to_owned()),
+            Just(String::new()),
+        ],
+        0..6,
+    )) {
+        let _ = BrokerConfig::load(entries.clone());
+        let broker = crate::config::DynamicBrokerConfig::new(Arc::default());
+        let (broker, _) = broker.update(&entries, &entries);
+        prop_assert!(broker.current().node_id.0 == 1);
+    }
 }
