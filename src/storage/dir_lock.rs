@@ -3,6 +3,9 @@
 //! The lock is the one Kafka takes (a record lock on the whole file, as Java's `FileChannel.tryLock`), so that Kafka and
 //! this broker exclude each other, too. On Linux it belongs to the open file rather than to the process: two brokers in
 //! one process exclude each other as well, and nobody loses it by opening and closing the file elsewhere.
+//!
+//! `storage::manager` locks the directories in `log.dirs`; whoever opens a `metadata.log.dir` that is none of them locks
+//! that one.
 
 use std::fmt;
 use std::io;
