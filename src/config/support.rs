@@ -34,6 +34,7 @@ const EFFECTIVE: &[&str] = &[
     "compression.type",
     "compression.zstd.level",
     "connections.max.idle.ms",
+    "controlled.shutdown.enable",
     "controller.listener.names",
     "controller.quorum.bootstrap.servers",
     "controller.quorum.voters",
@@ -88,6 +89,9 @@ const EFFECTIVE: &[&str] = &[
     "node.id",
     "num.partitions",
     "num.recovery.threads.per.data.dir",
+    "offsets.topic.num.partitions",
+    "offsets.topic.replication.factor",
+    "offsets.topic.segment.bytes",
     "process.roles",
     "producer.id.expiration.check.interval.ms",
     "producer.id.expiration.ms",
@@ -97,6 +101,12 @@ const EFFECTIVE: &[&str] = &[
     "socket.receive.buffer.bytes",
     "socket.request.max.bytes",
     "socket.send.buffer.bytes",
+    "transaction.max.timeout.ms",
+    "transaction.partition.verification.enable",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.segment.bytes",
 ];
 
 const PROTECTS: &[&str] = &[
