@@ -11,6 +11,8 @@ pub mod disk;
 pub mod file_cache;
 pub mod file_name;
 #[cfg(test)]
+mod faulty_disk;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod golden;

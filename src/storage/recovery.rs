@@ -151,11 +151,13 @@ impl Recovery<'_> {
         let wanted = Offset(self.params.log_start_offset.0.max(0));
         if !self.segments.is_empty() && self.log_end_offset < wanted {
             let end = self.log_end_offset;
-            self.repaired(
-                "log-start-offset-checkpoint",
-                format!("the log starts at {wanted} and ends at {end}"),
-                "deleted all segments: their records had been deleted",
-            );
+            if self.segments.iter().any(|segment| segment.size() > 0) {
+                self.repaired(
+                    "log-start-offset-checkpoint",
+                    format!("the log starts at {wanted} and ends at {end}"),
+                    "deleted all segments: their records had been deleted",
+                );
+            }
             let removed = std::mem::take(&mut self.segments);
             self.remove_segments(removed)?;
             self.epochs.clear();
@@ -243,7 +245,6 @@ impl Recovery<'_> {
         let base_offsets: BTreeSet<Offset> = self.segments.iter().map(|segment| segment.base_offset()).collect();
         producers.remove_stray_snapshots(&base_offsets)?;
         let end = self.log_end_offset;
-        let expected = producers.latest_snapshot_offset();
 
         // A transaction index can only be built by someone who knows the producers before its segment.
         let from = self.lost_txn_indexes.first().copied();
@@ -252,11 +253,9 @@ impl Recovery<'_> {
             let start = self.first_unexpired(producers.map_end_offset(), now_ms)?;
             producers.update_map_end_offset(from.map_or(start, |from| start.min(from)).max(log_start_offset));
         }
-        if from.is_none() && self.params.clean_shutdown && producers.map_end_offset() < end {
-            let found = match expected {
-                Some(offset) => format!("the last one is at {offset}, or was damaged"),
-                None => "missing".to_owned(),
-            };
+        let rolled = self.segments.last().map_or(log_start_offset, |last| last.base_offset()).max(log_start_offset);
+        if from.is_none() && producers.map_end_offset() < rolled {
+            let found = format!("none that is whole from {} on", rolled);
             self.repaired("producer snapshots", found, "rebuilt the producers' state from the batches");
         }
         self.replay(&mut producers, from)?;

@@ -134,8 +134,10 @@ impl Log {
     /// closed the clean-shutdown marker may be written.
     pub fn close(&self) -> Result<(), FlushError> {
         let mut writer = self.writer.lock();
-        if self.state.load(Ordering::Acquire) != OPEN {
-            return self.flush_all();
+        match self.state.load(Ordering::Acquire) {
+            OPEN => {}
+            CLOSED => return Ok(()),
+            _ => return Err(FlushError::offline()),
         }
         let result = self.close_files(&mut writer);
         if let Err(error) = &result {

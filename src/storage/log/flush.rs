@@ -25,7 +25,7 @@ pub enum FlushError {
 }
 
 impl FlushError {
-    fn offline() -> FlushError {
+    pub(super) fn offline() -> FlushError {
         FlushError::Failed(Arc::new(io::Error::other("the log is offline")))
     }
 }
@@ -118,9 +118,10 @@ impl Log {
         })
     }
 
-    /// Makes all that is below `end` durable, which is at most the log's end.
+    /// Makes all that is below `end` durable, as far as there is so much.
     pub(super) fn sync_below(&self, end: Offset) -> io::Result<()> {
         let truncations = self.commits.lock().truncations;
+        let end = end.min(self.log_end_offset());
         // Loaded after the end was: it is within.
         let segments = self.segments.load_full();
         let from = self.recovery_point();

@@ -150,6 +150,13 @@ impl Log {
         found
     }
 
+    fn distrust(&self, segment: &Arc<LogSegment>, reason: &str) {
+        if !segment.distrusts_index() {
+            segment.distrust(reason);
+            self.rebuild_indexes_later(segment);
+        }
+    }
+
     /// A sealed segment whose index was caught lying gets a new one; that of the last segment was checked when the log was
     /// opened, and belongs to the writer.
     fn rebuild_indexes_later(&self, segment: &Arc<LogSegment>) {
@@ -176,7 +183,8 @@ impl Log {
             // The last entry of a sealed segment's index is the largest timestamp in it.
             match segment.max_timestamp() {
                 Ok(max) if max.map_or(NO_TIMESTAMP, |max| max.timestamp) < timestamp => continue,
-                Ok(_) | Err(IndexError::Corrupt(_)) => {}
+                Ok(_) => {}
+                Err(IndexError::Corrupt(reason)) => self.distrust(segment, &reason),
                 Err(error) => return Err(error.into()),
             }
             let from = self.position_before(segment, timestamp, log_start_offset, limit)?;
@@ -200,7 +208,10 @@ impl Log {
     ) -> Result<u64, ReadError> {
         let entry = match segment.time_index().lookup(timestamp, Wait::ForDisk) {
             Ok(entry) => entry,
-            Err(IndexError::Corrupt(_)) => None,
+            Err(IndexError::Corrupt(reason)) => {
+                self.distrust(segment, &reason);
+                None
+            }
             Err(error) => return Err(error.into()),
         };
         let from = entry.map_or(segment.base_offset(), |entry| entry.offset).max(log_start_offset);
@@ -212,8 +223,7 @@ impl Log {
             && entry.offset >= log_start_offset
             && !is_named(segment, entry, batch)?
         {
-            segment.distrust("an entry of the time index names another timestamp");
-            self.rebuild_indexes_later(segment);
+            self.distrust(segment, "an entry of the time index names another timestamp");
             return Ok(0);
         }
         Ok(batch.position)

@@ -1,0 +1,128 @@
+//! Idempotent and transactional producers, as far as the log is concerned.
+
+use super::*;
+
+fn produced(producer: i64, epoch: i16, sequence: i32, count: usize, transactional: bool) -> ValidatedRecords {
+    let mut builder = RecordBatchBuilder::new(Offset(0))
+        .producer(ProducerId(producer), ProducerEpoch(epoch), sequence)
+        .transactional(transactional);
+    for n in 0..count {
+        builder.append(NOW_MS + n as i64, None, Some(b"value"), &[]);
+    }
+    let (header, body) = builder.build_parts();
+    validated(header, body)
+}
+
+fn marker(producer: i64, epoch: i16, committed: bool) -> ValidatedRecords {
+    let mut builder = RecordBatchBuilder::new(Offset(0))
+        .producer(ProducerId(producer), ProducerEpoch(epoch), -1)
+        .transactional(true)
+        .control(true);
+    builder.append_control(NOW_MS, &ControlRecord::EndTxn(EndTxnMarker { committed, coordinator_epoch: 0 }));
+    let (header, body) = builder.build_parts();
+    validated(header, body)
+}
+
+fn end_transaction(log: &Log, producer: i64, committed: bool) {
+    let origin = AppendOrigin::Coordinator;
+    log.append_as_leader(marker(producer, 0, committed), LeaderEpoch(3), origin, Default::default()).unwrap();
+}
+
+#[test]
+fn repeated_batches_are_answered_and_not_written() {
+    let fixture = Fixture::new();
+    let log = fixture.open();
+    append(&log, batch(2, 1, 0));
+    let first = append(&log, produced(7, 0, 0, 3, false));
+    append(&log, produced(7, 0, 3, 2, false));
+    for log in [log.clone(), fixture.reopen(log, false).0] {
+        let size = log.size();
+        let again = append(&log, produced(7, 0, 3, 2, false));
+        assert!(again.duplicate);
+        assert_eq!((again.first_offset, again.last_offset), (Offset(5), Offset(6)));
+        assert_eq!((log.size(), log.log_end_offset()), (size, Offset(7)));
+        let gap =
+            log.append_as_leader(produced(7, 0, 9, 1, false), LeaderEpoch(3), AppendOrigin::Client, Default::default());
+        assert!(matches!(gap, Err(AppendError::Producer(ProducerStateError::OutOfOrderSequence { .. }))), "{gap:?}");
+        assert!(!log.is_offline());
+    }
+    assert_eq!(first.first_offset, Offset(2));
+}
+
+#[test]
+fn open_and_aborted_transactions_are_known() {
+    let fixture = Fixture::with(TopicConfig { segment_bytes: 600, ..Default::default() });
+    let log = fixture.open();
+    append(&log, produced(1, 0, 0, 2, true)); // 0..1
+    append(&log, produced(2, 0, 0, 2, true)); // 2..3
+    assert_eq!(log.first_unstable_offset(), Some(Offset(0)));
+    end_transaction(&log, 1, false); // 4
+    // Not stable before the marker is replicated.
+    assert_eq!(log.first_unstable_offset(), Some(Offset(0)));
+    log.on_high_watermark(Offset(4));
+    assert_eq!(log.first_unstable_offset(), Some(Offset(0)));
+    log.on_high_watermark(Offset(5));
+    assert_eq!(log.first_unstable_offset(), Some(Offset(2)));
+    append(&log, batch(5, 20, NOW_MS)); // 5..9
+    append(&log, batch(5, 20, NOW_MS)); // 10..14
+    end_transaction(&log, 2, false); // 15
+    append(&log, produced(1, 0, 2, 1, true)); // 16
+    assert!(log.segments().len() > 1);
+
+    let check = |log: &Log| {
+        log.on_high_watermark(log.log_end_offset());
+        assert_eq!(log.first_unstable_offset(), Some(Offset(16)));
+        let aborted = |from, to| {
+            let aborted = log.aborted_transactions(Offset(from), Offset(to)).unwrap();
+            aborted.iter().map(|txn| (txn.producer_id.0, txn.first_offset.0)).collect::<Vec<_>>()
+        };
+        assert_eq!(aborted(0, 16), [(1, 0), (2, 2)]);
+        assert_eq!(aborted(5, 16), [(2, 2)]);
+        assert_eq!(aborted(0, 2), [(1, 0)]);
+        assert_eq!(aborted(16, 17), []);
+    };
+    check(&log);
+    for in_order in [true, false, true] {
+        let (log, report) = fixture.reopen(fixture.open(), in_order);
+        assert_eq!(report.repairs, []);
+        check(&log);
+    }
+    // The marker is cut off: the transaction is open again.
+    let log = fixture.reopen(log, false).0;
+    log.truncate_to(Offset(15)).unwrap();
+    assert_eq!(log.first_unstable_offset(), Some(Offset(2)));
+    assert_eq!(log.aborted_transactions(Offset(0), Offset(15)).unwrap().len(), 1);
+    end_transaction(&log, 2, true);
+    log.on_high_watermark(Offset(16));
+    assert_eq!(log.first_unstable_offset(), None);
+}
+
+#[test]
+fn deleting_the_records_of_an_open_transaction_frees_its_head() {
+    let fixture = Fixture::new();
+    let log = fixture.open();
+    append(&log, produced(1, 0, 0, 2, true));
+    append(&log, batch(5, 1, NOW_MS));
+    log.advance_log_start_offset(Offset(4)).unwrap();
+    assert_eq!(log.first_unstable_offset(), Some(Offset(4)));
+}
+
+#[test]
+fn snapshots_are_written_with_each_segment_and_go_with_it() {
+    let fixture = Fixture::with(TopicConfig { segment_bytes: 400, retention_ms: -1, ..Default::default() });
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    for n in 0..4 {
+        append(&log, produced(1, 0, n * 20, 20, false));
+    }
+    let snapshots = || fixture.file_names().into_iter().filter(|name| name.contains(".snapshot")).collect::<Vec<_>>();
+    let name = |offset: i64| format!("{offset:020}.snapshot");
+    assert_eq!(snapshots(), [name(20), name(40), name(60)]);
+    log.advance_log_start_offset(Offset(45)).unwrap();
+    log.delete_old_segments(NOW_MS, Offset(80)).unwrap();
+    assert_eq!(snapshots(), [name(20) + ".deleted", name(40), name(60)]);
+    context.background.run_pending(Duration::from_secs(60));
+    assert_eq!(snapshots(), [name(40), name(60)]);
+    log.close().unwrap();
+    assert_eq!(snapshots(), [name(40), name(60), name(80)]);
+}
