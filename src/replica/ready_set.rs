@@ -61,7 +61,7 @@ mod tests {
             ready.mark(slot);
         }
         assert_eq!(ready.take(), [3, 64, 70]);
-        assert_eq!(ready.take(), []);
+        assert_eq!(ready.take(), Vec::<usize>::new());
     }
 
     #[tokio::test]

@@ -132,7 +132,7 @@ impl OffsetIndex {
 mod tests {
     use super::*;
     use crate::storage::background::Background;
-    use crate::storage::disk::{DiskFile, RealDisk};
+    use crate::storage::disk::RealDisk;
     use crate::storage::file_cache::{Directory, FileCache};
     use crate::storage::file_name::{FileKind, FileName};
 

@@ -146,7 +146,7 @@ impl TimeIndex {
 mod tests {
     use super::*;
     use crate::storage::background::Background;
-    use crate::storage::disk::{DiskFile, RealDisk};
+    use crate::storage::disk::RealDisk;
     use crate::storage::file_cache::{Directory, FileCache};
     use crate::storage::file_name::{FileKind, FileName};
 
