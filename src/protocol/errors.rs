@@ -2,9 +2,11 @@
 //! more precise to say, and whether Kafka's clients try again.
 //!
 //! Handlers map their own error enums to [`ErrorCode`]; nothing else in the broker speaks in error codes. The list is
-//! that of Apache Kafka 4.3.1.
+//! that of Apache Kafka 4.3.1. An [`ApiError`] is a code with what there is to say beside it.
 
 use std::fmt;
+
+use kafka_protocol::protocol::StrBytes;
 
 macro_rules! error_codes {
     ($($variant:ident = $code:literal, $name:literal, $retriable:literal, $message:literal;)*) => {
@@ -352,6 +354,40 @@ impl fmt::Display for ErrorCode {
 impl From<ErrorCode> for i16 {
     fn from(code: ErrorCode) -> i16 {
         code.code()
+    }
+}
+
+/// An error as a response says it. Without a message, clients show the code's own text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    pub code: ErrorCode,
+    pub message: Option<String>,
+}
+
+impl ApiError {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> ApiError {
+        ApiError { code, message: Some(message.into()) }
+    }
+
+    /// An error that says nothing beyond its code.
+    pub fn bare(code: ErrorCode) -> ApiError {
+        ApiError { code, message: None }
+    }
+
+    /// An error whose message is the code's own text.
+    pub fn with_default_message(code: ErrorCode) -> ApiError {
+        ApiError::new(code, code.message())
+    }
+
+    /// The message as a field of a response.
+    pub fn wire_message(&self) -> Option<StrBytes> {
+        self.message.clone().map(StrBytes::from_string)
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code.name(), self.message.as_deref().unwrap_or(self.code.message()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Kafka's wire protocol: bytes to requests, responses to bytes. Nothing here reads a socket or decides an answer.
 //!
 //! - [`versions`]: the one table of what is served.
-//! - [`errors`]: the error codes.
+//! - [`errors`]: the error codes, and errors as responses tell them.
 //! - [`header`]: request and response headers.
 //! - [`messages`]: all messages but the two hot ones, with the structs of the `kafka-protocol` crate.
 //! - [`schema`]: the walk over a request's body that precedes the crate.
@@ -25,7 +25,7 @@ pub mod schema;
 pub mod versions;
 pub mod wire;
 
-pub use errors::ErrorCode;
+pub use errors::{ApiError, ErrorCode};
 pub use header::RequestHeader;
 pub use versions::ApiKey;
 pub use wire::DecodeError;

@@ -1,15 +1,28 @@
-//! Why a request gets no answer of its API, and what then becomes of its connection.
+//! What becomes of a request that is refused as a whole: an answer that says so everywhere, or the end of its
+//! connection.
 
+use kafka_protocol::protocol::Request;
 use thiserror::Error;
 
 use crate::controller::ControllerError;
 use crate::net::{CloseReason, Response};
-use crate::protocol::DecodeError;
 use crate::protocol::messages::EncodeError;
+use crate::protocol::{ApiError, DecodeError};
 
-/// Ends the connection that the request came by, as Kafka does.
+/// A request that can be refused as a whole.
+pub trait FailableRequest: Request {
+    /// The answer of a refused request: the error stands wherever the answer has a place for one, for each topic or
+    /// resource that was asked for, as Kafka's `getErrorResponse` has it.
+    fn error_response(&self, error: &ApiError, version: i16) -> Self::Response;
+}
+
+/// Why a request as a whole is not answered as it wants. All but [`RequestError::Failed`] end the connection that it
+/// came by, as in Kafka.
 #[derive(Debug, Error)]
 pub enum RequestError {
+    /// To be answered with [`FailableRequest::error_response`]: see `Call::answer`.
+    #[error("the request failed: {0}")]
+    Failed(ApiError),
     /// The client's doing.
     #[error("malformed request: {0}")]
     Decode(#[from] DecodeError),

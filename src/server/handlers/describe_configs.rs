@@ -15,46 +15,55 @@ use crate::config::describe::{self, ConfigEntry};
 use crate::metadata::image::{ConfigMap, ConfigResource, ConfigResourceType, MetadataImage};
 use crate::metadata::topic_name;
 use crate::net::Response;
-use crate::protocol::ErrorCode;
+use crate::protocol::{ApiError, ErrorCode};
 use crate::server::broker::Broker;
-use crate::server::request::RequestError;
-
-/// An error in the answer for one resource.
-struct Refusal {
-    code: ErrorCode,
-    message: Option<String>,
-}
-
-fn invalid_request(message: String) -> Refusal {
-    Refusal { code: ErrorCode::InvalidRequest, message: Some(message) }
-}
+use crate::server::request::{FailableRequest, RequestError};
 
 pub fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: DescribeConfigsRequest = call.decode()?;
-    let image = call.broker.image();
-    let unknown = request.resources.iter().find(|resource| kind_of(resource).is_none());
-    let refused =
-        unknown.map(|resource| format!("Unexpected resource type UNKNOWN for resource {}", resource.resource_name));
+    let response = describe_all(&call.broker, &request);
+    call.answer(&request, response)
+}
+
+impl FailableRequest for DescribeConfigsRequest {
+    fn error_response(&self, error: &ApiError, _version: i16) -> DescribeConfigsResponse {
+        // The cause goes to the log only.
+        let error = ApiError::with_default_message(error.code);
+        let results = self.resources.iter().map(|resource| refused(resource, &error));
+        DescribeConfigsResponse::default().with_results(results.collect())
+    }
+}
+
+fn describe_all(broker: &Broker, request: &DescribeConfigsRequest) -> Result<DescribeConfigsResponse, RequestError> {
+    if let Some(unknown) = request.resources.iter().find(|resource| kind_of(resource).is_none()) {
+        let message = format!("Unexpected resource type UNKNOWN for resource {}", unknown.resource_name);
+        return Err(RequestError::Failed(invalid_request(message)));
+    }
+    let image = broker.image();
     let results = request
         .resources
         .iter()
-        .map(|resource| {
-            let described = match &refused {
-                Some(message) => Err(invalid_request(message.clone())),
-                None => describe(&call.broker, &image, resource),
-            };
-            let result = DescribeConfigsResult::default()
+        .map(|resource| match describe(broker, &image, resource) {
+            Ok(entries) => DescribeConfigsResult::default()
                 .with_resource_type(resource.resource_type)
-                .with_resource_name(resource.resource_name.clone());
-            match described {
-                Ok(entries) => result.with_configs(entries.into_iter().map(|entry| answer(entry, &request)).collect()),
-                Err(refusal) => result
-                    .with_error_code(refusal.code.code())
-                    .with_error_message(refusal.message.map(StrBytes::from_string)),
-            }
+                .with_resource_name(resource.resource_name.clone())
+                .with_configs(entries.into_iter().map(|entry| answer(entry, request)).collect()),
+            Err(error) => refused(resource, &error),
         })
         .collect();
-    call.encode(&DescribeConfigsResponse::default().with_results(results))
+    Ok(DescribeConfigsResponse::default().with_results(results))
+}
+
+fn refused(resource: &DescribeConfigsResource, error: &ApiError) -> DescribeConfigsResult {
+    DescribeConfigsResult::default()
+        .with_error_code(error.code.code())
+        .with_error_message(error.wire_message())
+        .with_resource_type(resource.resource_type)
+        .with_resource_name(resource.resource_name.clone())
+}
+
+fn invalid_request(message: String) -> ApiError {
+    ApiError::new(ErrorCode::InvalidRequest, message)
 }
 
 /// The kinds of resource that can be described.
@@ -74,7 +83,7 @@ fn describe(
     broker: &Broker,
     image: &MetadataImage,
     resource: &DescribeConfigsResource,
-) -> Result<Vec<ConfigEntry>, Refusal> {
+) -> Result<Vec<ConfigEntry>, ApiError> {
     let name = resource.resource_name.as_str();
     let kind = ConfigResourceType(resource.resource_type);
     let wanted = |key: &str| {
@@ -91,10 +100,10 @@ fn describe(
     match kind {
         ConfigResourceType::TOPIC => {
             if let Err(reason) = topic_name::validate(name) {
-                return Err(Refusal { code: ErrorCode::InvalidTopicException, message: Some(reason.to_string()) });
+                return Err(ApiError::new(ErrorCode::InvalidTopicException, reason.to_string()));
             }
             if image.topic(name).is_none() {
-                return Err(Refusal { code: ErrorCode::UnknownTopicOrPartition, message: None });
+                return Err(ApiError::new(ErrorCode::UnknownTopicOrPartition, ""));
             }
             Ok(describe::topic(overrides(), &settings, wanted))
         }
@@ -116,13 +125,13 @@ fn describe(
         ConfigResourceType::CLIENT_METRICS => Ok(describe::client_metrics(overrides(), wanted)),
         ConfigResourceType::GROUP if name.is_empty() => Err(invalid_request("Group name must not be empty".to_owned())),
         ConfigResourceType::GROUP => Ok(describe::group(overrides(), &settings, wanted)),
-        // `handle` has refused it.
+        // The request has been refused.
         _ => Err(invalid_request("Unsupported resource type: UNKNOWN".to_owned())),
     }
 }
 
 /// A broker describes itself only. `or_else` stands in Kafka's message where a name may also be empty.
-fn check_broker_id(broker: &Broker, name: &str, or_else: &str) -> Result<(), Refusal> {
+fn check_broker_id(broker: &Broker, name: &str, or_else: &str) -> Result<(), ApiError> {
     let own = broker.config.node_id;
     let id: i32 =
         name.parse().map_err(|_| invalid_request(format!("Broker id must be an integer, but it is: {name}")))?;

@@ -17,14 +17,33 @@ use super::{Call, metadata::offline_replicas};
 use crate::metadata::image::{MetadataImage, PartitionRegistration};
 use crate::metadata::topic_name;
 use crate::net::Response;
-use crate::protocol::ErrorCode;
+use crate::protocol::{ApiError, ErrorCode};
 use crate::server::authorized_operations;
-use crate::server::request::RequestError;
+use crate::server::request::{FailableRequest, RequestError};
 use crate::server::topics::is_internal;
 use crate::types::{BrokerId, PartitionId};
 
 pub fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: DescribeTopicPartitionsRequest = call.decode()?;
+    let response = describe(&call, &request);
+    call.answer(&request, response)
+}
+
+impl FailableRequest for DescribeTopicPartitionsRequest {
+    fn error_response(&self, error: &ApiError, _version: i16) -> DescribeTopicPartitionsResponse {
+        let refused = self.topics.iter().map(|topic| {
+            DescribeTopicPartitionsResponseTopic::default()
+                .with_name(Some(topic.name.clone()))
+                .with_error_code(error.code.code())
+        });
+        DescribeTopicPartitionsResponse::default().with_topics(refused.collect())
+    }
+}
+
+fn describe(
+    call: &Call,
+    request: &DescribeTopicPartitionsRequest,
+) -> Result<DescribeTopicPartitionsResponse, RequestError> {
     let image = call.broker.image();
     let cursor = request.cursor.as_ref();
     let all = request.topics.is_empty();
@@ -36,9 +55,13 @@ pub fn handle(mut call: Call) -> Result<Response, RequestError> {
     if let Some(cursor) = cursor
         && ((!all && !names.contains(cursor.topic_name.as_str())) || cursor.partition_index < 0)
     {
-        return Err(RequestError::Refused("DescribeTopicPartitions with an impossible cursor"));
+        return Err(RequestError::Failed(ApiError::bare(ErrorCode::InvalidRequest)));
     }
     let first = cursor.map_or("", |cursor| cursor.topic_name.as_str());
+    // Kafka fails when it looks for what may be done to a topic without a name.
+    if names.range(first..).next().is_some_and(|name| name.is_empty()) {
+        return Err(RequestError::Failed(ApiError::bare(ErrorCode::UnknownServerError)));
+    }
     let limit = request.response_partition_limit.min(call.broker.config.max_request_partition_size_limit).max(1);
     let mut page = Page {
         image: &image,
@@ -55,7 +78,7 @@ pub fn handle(mut call: Call) -> Result<Response, RequestError> {
             break;
         }
     }
-    call.encode(&page.response)
+    Ok(page.response)
 }
 
 struct Page<'a> {

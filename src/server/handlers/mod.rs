@@ -33,7 +33,7 @@ use kafka_protocol::protocol::{Encodable, Request};
 use tracing::debug;
 
 use super::broker::Broker;
-use super::request::RequestError;
+use super::request::{FailableRequest, RequestError};
 use crate::net::{ConnectionContext, Reply, Response};
 use crate::protocol::versions::ApiKey;
 use crate::protocol::{RequestHeader, messages};
@@ -87,6 +87,22 @@ impl Call {
     /// Writes the answer.
     pub fn encode<T: Encodable>(&self, response: &T) -> Result<Response, RequestError> {
         Ok(messages::encode_response(&self.header, response)?.into())
+    }
+
+    /// Writes the answer, or the one that says of everything that was asked for why it failed.
+    pub fn answer<T: FailableRequest>(
+        &self,
+        request: &T,
+        outcome: Result<T::Response, RequestError>,
+    ) -> Result<Response, RequestError> {
+        match outcome {
+            Err(RequestError::Failed(error)) => {
+                debug!(api_key = %self.header.api_key, api_version = self.header.api_version,
+                    client = self.header.client_id(), %error, "request failed");
+                self.encode(&request.error_response(&error, self.header.api_version))
+            }
+            outcome => self.encode(&outcome?),
+        }
     }
 
     /// For an API that is answered from memory.
