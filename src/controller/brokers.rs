@@ -20,7 +20,6 @@ use super::decision::{ApiError, Decision};
 use super::features::FEATURES;
 use super::partition_change::PartitionChange;
 use super::settings::ControllerSettings;
-use super::topic_configs::TopicConfigs;
 use crate::metadata::image::{FeaturesImage, MetadataImage, PartitionRegistration};
 use crate::metadata::records::{
     BrokerEndpoint, BrokerFeature, BrokerRegistrationChangeRecord, RegisterBrokerRecord, VersionedRecord,
@@ -109,7 +108,7 @@ pub fn register_broker(
         }
         _ => {
             let clean = existing.is_some_and(|existing| existing.epoch == request.previous_broker_epoch);
-            let leaving = if clean || !elr_enabled(image) {
+            let leaving = if clean || !image.elr_enabled() {
                 Leaving { broker: broker_id, unclean: false }
             } else {
                 Leaving { broker: broker_id, unclean: true }
@@ -263,11 +262,6 @@ struct Leaving {
     unclean: bool,
 }
 
-fn elr_enabled(image: &MetadataImage) -> bool {
-    MetadataVersion(image.features.metadata_version).has_elr()
-        && image.features.level(FeaturesImage::ELIGIBLE_LEADER_REPLICAS) > 0
-}
-
 /// The partition changes that follow from one broker leaving or another coming.
 fn partition_changes(
     image: &MetadataImage,
@@ -307,7 +301,6 @@ fn change_partitions(
     records: &mut Vec<VersionedRecord>,
 ) {
     let version = MetadataVersion(image.features.metadata_version);
-    let configs = TopicConfigs::new(image, settings);
     let gone = leaving.map(|leaving| leaving.broker);
     for topic in image.topics.iter() {
         let mut concerned = topic.partitions.iter().filter(|(_, partition)| concerned(partition)).peekable();
@@ -315,8 +308,8 @@ fn change_partitions(
             continue;
         }
         let replicas = topic.partitions.values().next().map_or(0, |partition| partition.replicas.len());
-        let min_isr = configs.min_insync_replicas(&topic.name).min(replicas);
-        let unclean_election = configs.unclean_leader_election(&topic.name);
+        let config = settings.of_topic(image, &topic.name);
+        let min_isr = (config.min_insync_replicas.max(0) as usize).min(replicas);
         for (partition_id, partition) in concerned {
             let change = PartitionChange {
                 topic_id: topic.id,
@@ -324,9 +317,9 @@ fn change_partitions(
                 partition,
                 target_isr: partition.isr.iter().copied().filter(|replica| Some(*replica) != gone).collect(),
                 unclean_shutdown: leaving.filter(|leaving| leaving.unclean).map(|leaving| leaving.broker),
-                unclean_election,
+                unclean_election: config.unclean_leader_election_enable,
                 min_isr,
-                elr_enabled: elr_enabled(image),
+                elr_enabled: image.elr_enabled(),
                 version,
             };
             // Who comes is still fenced in the image; who goes is perhaps not yet.

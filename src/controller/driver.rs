@@ -21,17 +21,16 @@ use rand::{SeedableRng as _, rng};
 use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
 
-use super::decision::{ApiError, Decision};
+use super::decision::Decision;
 use super::handle::{Command, Publisher};
 use super::settings::ControllerSettings;
 use super::{brokers, configs, partitions, producer_ids, topic_deletion, topics};
 use crate::clock::Clock;
 use crate::metadata::batch::encode_atomically;
-use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage, Provenance};
+use crate::metadata::image::{ConfigResourceType, MetadataDelta, MetadataHandle, MetadataImage, Provenance};
 use crate::metadata::log::{MetadataAppendError, MetadataLog};
-use crate::metadata::records::VersionedRecord;
+use crate::metadata::records::{MetadataRecord, VersionedRecord};
 use crate::metadata::snapshot::{self, SnapshotId};
-use crate::protocol::errors::ErrorCode;
 use crate::quorum::state::{Event, QuorumState};
 use crate::storage::background::{Background, Lane};
 use crate::types::{Offset, TopicId};
@@ -45,7 +44,7 @@ pub(super) struct Driver {
     pub log: MetadataLog,
     pub quorum: QuorumState,
     pub metadata: MetadataHandle,
-    pub settings: ControllerSettings,
+    pub settings: Arc<ControllerSettings>,
     pub clock: Arc<dyn Clock>,
     pub background: Background,
     pub publishers: Vec<Publisher>,
@@ -193,35 +192,28 @@ impl Driver {
     }
 
     fn decide(&mut self, command: Command, group: &mut Group) {
-        let settings = &self.settings;
-        let timed_out = |deadline: Duration| self.clock.monotonic() >= deadline;
-        let too_late = ApiError::bare(ErrorCode::RequestTimedOut);
+        let settings = &*Arc::clone(&self.settings);
+        let too_late = |deadline: Duration| self.clock.monotonic() >= deadline;
         match command {
             Command::CreateTopics(request, deadline, answer) => {
-                let decision = match timed_out(deadline) {
-                    true => topics::refuse_all(&request, &too_late),
-                    false => {
-                        let mut random = StdRng::from_rng(&mut rng());
-                        topics::create_topics(&group.image, settings, &request, &mut random, &mut TopicId::random)
-                    }
-                };
+                let decision = topics::create_topics(
+                    &group.image,
+                    settings,
+                    &request,
+                    too_late(deadline),
+                    &mut StdRng::from_rng(&mut rng()),
+                    &mut TopicId::random,
+                );
                 self.accept(decision, answer, group);
             }
             Command::DeleteTopics(request, api_version, deadline, answer) => {
-                let decision = match timed_out(deadline) {
-                    true => topic_deletion::refuse_all(&request, &too_late),
-                    false => topic_deletion::delete_topics(&group.image, settings, &request, api_version),
-                };
+                let late = too_late(deadline);
+                let decision = topic_deletion::delete_topics(&group.image, settings, &request, api_version, late);
                 self.accept(decision, answer, group);
             }
             Command::CreatePartitions(request, deadline, answer) => {
-                let decision = match timed_out(deadline) {
-                    true => partitions::refuse_all(&request, &too_late),
-                    false => {
-                        let mut random = StdRng::from_rng(&mut rng());
-                        partitions::create_partitions(&group.image, &request, &mut random)
-                    }
-                };
+                let random = &mut StdRng::from_rng(&mut rng());
+                let decision = partitions::create_partitions(&group.image, &request, too_late(deadline), random);
                 self.accept(decision, answer, group);
             }
             Command::IncrementalAlterConfigs(request, answer) => {
@@ -259,10 +251,22 @@ impl Driver {
     }
 
     /// Takes a decision into the group; its answer waits for the group's commit.
-    fn accept<R: 'static>(&self, decision: Decision<R>, answer: tokio::sync::oneshot::Sender<R>, group: &mut Group) {
+    fn accept<R: 'static>(
+        &mut self,
+        decision: Decision<R>,
+        answer: tokio::sync::oneshot::Sender<R>,
+        group: &mut Group,
+    ) {
         let Decision { records, response } = decision;
         if !records.is_empty() {
             self.append_to_group(&records, group);
+            let of_broker = |record: &VersionedRecord| match &record.record {
+                MetadataRecord::Config(config) => config.resource_type == ConfigResourceType::BROKER.0,
+                _ => false,
+            };
+            if records.iter().any(of_broker) {
+                self.settings = Arc::new(self.settings.updated(&group.image));
+            }
         }
         // Who asked may have gone away meanwhile.
         group.answers.push(Box::new(move || drop(answer.send(response))));

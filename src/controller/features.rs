@@ -42,7 +42,7 @@ pub fn bootstrap_records() -> Vec<VersionedRecord> {
 }
 
 /// The `min.insync.replicas` of the whole cluster.
-pub fn cluster_min_insync_replicas(min_insync_replicas: usize) -> VersionedRecord {
+pub fn cluster_min_insync_replicas(min_insync_replicas: i32) -> VersionedRecord {
     let cluster = ConfigResource::cluster();
     VersionedRecord::lowest(ConfigRecord {
         resource_type: cluster.kind.0,

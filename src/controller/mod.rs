@@ -4,7 +4,6 @@
 //! records to append and the response. `driver` is the shell around them. Others hold a [`ControllerHandle`].
 
 pub mod brokers;
-mod config_rules;
 pub mod configs;
 pub mod decision;
 mod driver;
@@ -16,8 +15,10 @@ mod placement;
 pub mod producer_ids;
 pub mod settings;
 pub mod start;
-pub mod topic_configs;
 pub mod topic_deletion;
 pub mod topics;
 
 pub use handle::{ControllerError, ControllerHandle, Publisher};
+
+#[cfg(test)]
+mod tests;

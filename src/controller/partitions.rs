@@ -18,15 +18,21 @@ use crate::metadata::version::MetadataVersion;
 use crate::protocol::errors::ErrorCode;
 use crate::types::{BrokerId, LeaderEpoch, PartitionId};
 
-/// Decides on a CreatePartitions request.
+/// Decides on a CreatePartitions request. When it is too late for the request, nothing is created.
 pub fn create_partitions(
     image: &MetadataImage,
     request: &CreatePartitionsRequest,
+    too_late: bool,
     random: &mut dyn Rng,
 ) -> Decision<CreatePartitionsResponse> {
     let mut times: BTreeMap<&TopicName, usize> = BTreeMap::new();
     for topic in &request.topics {
         *times.entry(&topic.name).or_default() += 1;
+    }
+    if too_late && times.values().any(|times| *times == 1) {
+        let error = ApiError::bare(ErrorCode::RequestTimedOut);
+        let results = request.topics.iter().map(|topic| result(&topic.name, Some(&error))).collect();
+        return Decision::answer(CreatePartitionsResponse::default().with_results(results));
     }
     let duplicate = ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
     let mut results: Vec<_> =
@@ -46,12 +52,6 @@ pub fn create_partitions(
         records.clear();
     }
     Decision { records, response: CreatePartitionsResponse::default().with_results(results) }
-}
-
-/// The answer to a request that is refused as a whole.
-pub fn refuse_all(request: &CreatePartitionsRequest, error: &ApiError) -> Decision<CreatePartitionsResponse> {
-    let results = request.topics.iter().map(|topic| result(&topic.name, Some(error))).collect();
-    Decision::answer(CreatePartitionsResponse::default().with_results(results))
 }
 
 fn result(name: &TopicName, error: Option<&ApiError>) -> CreatePartitionsTopicResult {

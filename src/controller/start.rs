@@ -13,7 +13,6 @@ use super::driver::{Driver, SnapshotPolicy};
 use super::features::{FEATURES, bootstrap_records};
 use super::handle::ControllerHandle;
 use super::settings::ControllerSettings;
-use super::topic_configs::TopicConfigs;
 use crate::metadata::batch::{encode_control, encode_records};
 use crate::metadata::image::{
     ControllerRegistration, Endpoint, FeaturesImage, MetadataDelta, MetadataHandle, MetadataImage, Provenance,
@@ -105,12 +104,17 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
         (0, _) => params.static_voters,
         (version, voters) => VoterSet::recorded(version, voters.unwrap_or_default().to_vec()),
     };
-    voters.check_sole_voter(params.settings.node_id, params.directory_id)?;
+    voters.check_sole_voter(params.settings.node_id(), params.directory_id)?;
     check_features(replay.image())?;
 
     let remembered = ElectionState::read(&**log.disk(), log.dir())?;
-    let mut quorum =
-        QuorumState::new(params.settings.node_id, voters, remembered.as_ref(), log.last_epoch(), log.log_end_offset());
+    let mut quorum = QuorumState::new(
+        params.settings.node_id(),
+        voters,
+        remembered.as_ref(),
+        log.last_epoch(),
+        log.log_end_offset(),
+    );
     let mut appended = Vec::new();
     let mut next_offset = log.log_end_offset();
     for action in quorum.handle(Event::Started) {
@@ -132,7 +136,7 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
 
     let formatted = replay.image().features.metadata_version == 0;
     let registration = ControllerRegistration {
-        id: params.settings.node_id,
+        id: params.settings.node_id(),
         incarnation_id: Uuid::new_v4(),
         zk_migration_ready: false,
         listeners: params.listeners,
@@ -166,11 +170,12 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
     let (commands, queue) = mpsc::channel(QUEUE_SIZE);
     let metadata = MetadataHandle::new(Arc::new(image));
     let epoch = quorum.epoch();
+    let settings = Arc::new(params.settings.updated(&metadata.load()));
     let driver = Driver {
         log,
         quorum,
         metadata: metadata.clone(),
-        settings: params.settings,
+        settings,
         clock: Arc::clone(&clock),
         background: params.log_context.background,
         publishers: Vec::new(),
@@ -277,8 +282,7 @@ fn format_records(
     let version = MetadataVersion(level(FeaturesImage::METADATA_VERSION).unwrap_or(MetadataVersion::LATEST.0));
     // While eligible leader replicas are on, the cluster has a min.insync.replicas of its own.
     let min_isr = (level(FeaturesImage::ELIGIBLE_LEADER_REPLICAS).unwrap_or(0) > 0).then(|| {
-        let image = MetadataImage::empty();
-        super::features::cluster_min_insync_replicas(TopicConfigs::new(&image, settings).min_insync_replicas(""))
+        super::features::cluster_min_insync_replicas(settings.broker.fixed().topic_defaults.min_insync_replicas)
     });
     let mut records = Vec::with_capacity(bootstrap.len() + 3);
     if version.has_transactions() {

@@ -16,14 +16,15 @@ use crate::metadata::records::{RemoveTopicRecord, VersionedRecord};
 use crate::protocol::errors::ErrorCode;
 use crate::types::TopicId;
 
-/// Decides on a DeleteTopics request.
+/// Decides on a DeleteTopics request. When it is too late for the request, nothing is deleted.
 pub fn delete_topics(
     image: &MetadataImage,
     settings: &ControllerSettings,
     request: &DeleteTopicsRequest,
     api_version: i16,
+    too_late: bool,
 ) -> Decision<DeleteTopicsResponse> {
-    if !settings.delete_topic_enable {
+    if !settings.broker.current().delete_topic_enable {
         // v3+: the error has a code of its own.
         let error = match api_version {
             ..3 => ApiError::new(ErrorCode::InvalidRequest, "Topic deletion is disabled."),
@@ -54,6 +55,10 @@ pub fn delete_topics(
                 &ApiError::new(ErrorCode::InvalidRequest, "You may not specify both topic name and topic id."),
             )),
         }
+    }
+    let distinct = names.values().chain(ids.values()).any(|times| *times == 1);
+    if too_late && distinct {
+        return refuse_all(request, &ApiError::bare(ErrorCode::RequestTimedOut));
     }
     for name in names.iter().filter(|(_, times)| **times > 1).map(|(name, _)| name) {
         let error = ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
@@ -98,8 +103,7 @@ pub fn delete_topics(
     Decision { records, response: DeleteTopicsResponse::default().with_responses(results) }
 }
 
-/// The answer to a request that is refused as a whole.
-pub fn refuse_all(request: &DeleteTopicsRequest, error: &ApiError) -> Decision<DeleteTopicsResponse> {
+fn refuse_all(request: &DeleteTopicsRequest, error: &ApiError) -> Decision<DeleteTopicsResponse> {
     let by_name = request.topic_names.iter().map(|name| failure(Some(name), TopicId::ZERO, error));
     let others = request
         .topics
@@ -112,6 +116,7 @@ fn result(name: Option<&str>, id: TopicId) -> DeletableTopicResult {
     DeletableTopicResult::default()
         .with_name(name.map(|name| TopicName(StrBytes::from_string(name.to_owned()))))
         .with_topic_id(id.0)
+        .with_error_message(None)
 }
 
 fn failure(name: Option<&str>, id: TopicId, error: &ApiError) -> DeletableTopicResult {

@@ -12,24 +12,26 @@ use kafka_protocol::messages::{CreateTopicsRequest, CreateTopicsResponse, TopicN
 use kafka_protocol::protocol::StrBytes;
 use rand::Rng;
 
-use super::configs::validate_new_topic;
+use super::configs;
 use super::decision::{ApiError, Decision, MAX_RECORDS_PER_REQUEST};
 use super::partitions::{check_manual_assignment, new_partition};
 use super::placement;
 use super::settings::ControllerSettings;
-use super::topic_configs::TopicConfigs;
-use crate::metadata::image::{ConfigResourceType, MetadataImage, PartitionRegistration};
-use crate::metadata::records::{ConfigRecord, TopicRecord, VersionedRecord};
+use crate::config::describe;
+use crate::metadata::image::{ConfigResource, MetadataImage, PartitionRegistration};
+use crate::metadata::records::{TopicRecord, VersionedRecord};
 use crate::metadata::topic_name;
 use crate::metadata::version::MetadataVersion;
 use crate::protocol::errors::ErrorCode;
 use crate::types::{BrokerId, PartitionId, TopicId};
 
-/// Decides on a CreateTopics request. `new_topic_id` gives random ids.
+/// Decides on a CreateTopics request. `new_topic_id` gives random ids. When it is too late for the request, nothing is
+/// created.
 pub fn create_topics(
     image: &MetadataImage,
     settings: &ControllerSettings,
     request: &CreateTopicsRequest,
+    too_late: bool,
     random: &mut dyn Rng,
     new_topic_id: &mut dyn FnMut() -> TopicId,
 ) -> Decision<CreateTopicsResponse> {
@@ -43,6 +45,11 @@ pub fn create_topics(
         .filter(|topic| times[&**topic.name] == 1 && **topic.name != *topic_name::CLUSTER_METADATA)
         .collect();
 
+    if too_late && !effective.is_empty() {
+        let error = ApiError::bare(ErrorCode::RequestTimedOut);
+        let results = request.topics.iter().map(|topic| failure(&topic.name, &error)).collect();
+        return Decision::answer(CreateTopicsResponse::default().with_topics(results));
+    }
     let mut decision = create_distinct_topics(image, settings, &effective, random, new_topic_id);
     if request.validate_only {
         decision.records.clear();
@@ -91,12 +98,6 @@ fn create_distinct_topics(
     Decision { records, response: CreateTopicsResponse::default().with_topics(results) }
 }
 
-/// The answer to a request that is refused as a whole.
-pub fn refuse_all(request: &CreateTopicsRequest, error: &ApiError) -> Decision<CreateTopicsResponse> {
-    let results = request.topics.iter().map(|topic| failure(&topic.name, error)).collect();
-    Decision::answer(CreateTopicsResponse::default().with_topics(results))
-}
-
 fn failure(name: &str, error: &ApiError) -> CreatableTopicResult {
     CreatableTopicResult::default()
         .with_name(TopicName(StrBytes::from_string(name.to_owned())))
@@ -112,7 +113,7 @@ fn total_partitions(topics: &[&CreatableTopic], settings: &ControllerSettings) -
         .iter()
         .map(|topic| match topic.num_partitions {
             _ if !topic.assignments.is_empty() => topic.assignments.len(),
-            -1 => settings.num_partitions.max(0) as usize,
+            -1 => settings.broker.current().num_partitions.max(0) as usize,
             count => count.max(0) as usize,
         })
         .fold(0, usize::saturating_add)
@@ -149,42 +150,34 @@ fn create_topic(
     records: &mut Vec<VersionedRecord>,
 ) -> Result<CreatableTopicResult, ApiError> {
     check_name(image, &topic.name, colliding)?;
-    let configs = creation_configs(topic)?;
-    validate_new_topic(image, settings, &topic.name, &configs)?;
+    let given: Vec<_> = topic.configs.iter().map(|config| (&*config.name, config.value.as_deref())).collect();
+    let configs = configs::of_new_topic(settings, &given)?;
     let partitions = plan_partitions(image, settings, topic, random)?;
 
     let version = MetadataVersion(image.features.metadata_version);
     let id = new_topic_id();
     records.push(VersionedRecord::lowest(TopicRecord { name: topic.name.to_string(), topic_id: id }));
-    records.extend(configs.iter().map(|(name, value)| {
-        VersionedRecord::lowest(ConfigRecord {
-            resource_type: ConfigResourceType::TOPIC.0,
-            resource_name: topic.name.to_string(),
-            name: name.clone(),
-            value: Some(value.clone()),
-        })
-    }));
+    let resource = ConfigResource::topic(&topic.name);
+    let changes = configs.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+    records.extend(configs::to_records(&resource, changes.collect()));
     records.extend(
         partitions.iter().zip(0..).map(|(partition, index)| partition.to_record(id, PartitionId(index), version)),
     );
-    let effective = TopicConfigs::new(image, settings).all(&configs);
+    let described = describe::created_topic(&configs, &settings.broker).into_iter().map(|config| {
+        CreatableTopicConfigs::default()
+            .with_name(StrBytes::from_string(config.name))
+            .with_value(config.value.map(StrBytes::from_string))
+            .with_read_only(config.read_only)
+            .with_config_source(config.source.id())
+            .with_is_sensitive(config.sensitive)
+    });
     Ok(CreatableTopicResult::default()
         .with_name(topic.name.clone())
         .with_topic_id(id.0)
+        .with_error_message(None)
         .with_num_partitions(partitions.len() as i32)
         .with_replication_factor(partitions[0].replicas.len() as i16)
-        .with_configs(Some(
-            effective
-                .into_iter()
-                .map(|config| {
-                    CreatableTopicConfigs::default()
-                        .with_name(StrBytes::from_static_str(config.name))
-                        .with_value(config.value.filter(|_| !config.is_sensitive).map(StrBytes::from_string))
-                        .with_config_source(config.source as i8)
-                        .with_is_sensitive(config.is_sensitive)
-                })
-                .collect(),
-        )))
+        .with_configs(Some(described.collect())))
 }
 
 fn check_name(image: &MetadataImage, name: &str, colliding: &BTreeMap<String, &str>) -> Result<(), ApiError> {
@@ -198,23 +191,6 @@ fn check_name(image: &MetadataImage, name: &str, colliding: &BTreeMap<String, &s
         return invalid(format!("Topic '{name}' collides with existing topic: {other}"));
     }
     topic_name::validate(name).or_else(|error| invalid(error.to_string()))
-}
-
-/// The configurations to create the topic with; the last of several values for one key counts.
-fn creation_configs(topic: &CreatableTopic) -> Result<BTreeMap<String, String>, ApiError> {
-    let nulls: Vec<&str> =
-        topic.configs.iter().filter(|config| config.value.is_none()).map(|config| &*config.name).collect();
-    if !nulls.is_empty() {
-        return Err(ApiError::new(
-            ErrorCode::InvalidConfig,
-            format!("Null value not supported for topic configs: {}", nulls.join(",")),
-        ));
-    }
-    Ok(topic
-        .configs
-        .iter()
-        .filter_map(|config| Some((config.name.to_string(), config.value.as_ref()?.to_string())))
-        .collect())
 }
 
 fn plan_partitions(
@@ -238,9 +214,10 @@ fn plan_partitions(
             "Number of partitions was set to an invalid non-positive value.",
         ));
     }
-    let count = if topic.num_partitions == -1 { settings.num_partitions } else { topic.num_partitions };
+    let count =
+        if topic.num_partitions == -1 { settings.broker.current().num_partitions } else { topic.num_partitions };
     let replicas = match topic.replication_factor {
-        -1 => settings.default_replication_factor,
+        -1 => settings.broker.current().default_replication_factor as i16,
         factor => factor,
     };
     let unable = |reason: String| {
@@ -299,6 +276,3 @@ fn plan_manual_assignment(
     }
     Ok(partitions.into_values().collect())
 }
-
-#[cfg(test)]
-mod tests;

@@ -254,7 +254,7 @@ fn open(
 }
 
 fn start_controller(
-    config: &BrokerConfig,
+    config: &Arc<BrokerConfig>,
     context: LogContext,
     cluster_id: String,
     (metadata_log_dir, directory_id): (PathBuf, DirectoryId),
@@ -300,14 +300,7 @@ fn start_controller(
         },
         max_bytes_between_snapshots: config.metadata_log_max_record_bytes_between_snapshots.max(1) as u64,
         max_snapshot_interval: Duration::from_millis(config.metadata_log_max_snapshot_interval_ms.max(0) as u64),
-        settings: ControllerSettings {
-            cluster_id,
-            node_id: config.node_id,
-            default_replication_factor: config.default_replication_factor as i16,
-            num_partitions: config.num_partitions,
-            delete_topic_enable: config.delete_topic_enable,
-            static_configs: (*config.originals).clone(),
-        },
+        settings: ControllerSettings::new(cluster_id, config.clone()),
         static_voters: VoterSet::fixed(voters),
         listeners,
         progress: None,

@@ -12,11 +12,13 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::*;
 use crate::clock::SystemClock;
+use crate::config::BrokerConfig;
 use crate::controller::ControllerHandle;
 use crate::controller::start::{ControllerParams, StartError, StartedController, start};
 use crate::metadata::fixtures;
 use crate::metadata::image::{ConfigResource, Endpoint, LeaderRecoveryState};
 use crate::metadata::log::{DIRECTORY, MetadataLogSettings};
+use crate::protocol::errors::ErrorCode;
 use crate::quorum::voters::VoterSet;
 use crate::record::control::VoterEndpoint;
 use crate::storage::disk::RealDisk;
@@ -57,14 +59,7 @@ fn params(dir: &Path) -> ControllerParams {
         },
         max_bytes_between_snapshots: 20 << 20,
         max_snapshot_interval: Duration::from_secs(3600),
-        settings: ControllerSettings {
-            cluster_id: "cluster".to_owned(),
-            node_id: NODE,
-            default_replication_factor: 1,
-            num_partitions: 1,
-            delete_topic_enable: true,
-            static_configs: Default::default(),
-        },
+        settings: ControllerSettings::new("cluster".to_owned(), Arc::new(BrokerConfig::default())),
         static_voters: VoterSet::fixed([(NODE, endpoint)]),
         listeners: vec![Endpoint {
             name: "CONTROLLER".to_owned(),

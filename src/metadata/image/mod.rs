@@ -27,6 +27,7 @@ pub use security::{AclsImage, ClientQuotasImage, DelegationTokensImage, QuotaEnt
 pub use sorted_map::SortedMap;
 pub use topics::{LeaderRecoveryState, NO_LEADER, NO_LEADER_CHANGE, PartitionRegistration, TopicImage, TopicsImage};
 
+use crate::metadata::version::MetadataVersion;
 use crate::types::{BrokerId, LeaderEpoch, Offset, PartitionId, ProducerId, TopicId};
 
 /// The state of the cluster at one offset of the metadata log.
@@ -90,6 +91,12 @@ impl MetadataImage {
             delegation_tokens: Arc::default(),
             acls: AclsImage::new(),
         }
+    }
+
+    /// Whether eligible leader replicas are kept (KIP-966).
+    pub fn elr_enabled(&self) -> bool {
+        MetadataVersion(self.features.metadata_version).has_elr()
+            && self.features.level(FeaturesImage::ELIGIBLE_LEADER_REPLICAS) > 0
     }
 
     pub fn topic(&self, name: &str) -> Option<&Arc<TopicImage>> {
