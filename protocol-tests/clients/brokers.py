@@ -41,7 +41,7 @@ def die_with_parent():
 
 
 class Broker:
-    """One node on 127.0.0.1. `settings` come on top of those every node needs."""
+    """One node on 127.0.0.1. `settings` come on top of those every node needs; None takes one away."""
 
     kind = ""
     checks_log = False  # is every WARN and ERROR in its log a failure?
@@ -82,7 +82,8 @@ class Broker:
 
     def write_properties(self):
         path = self.directory / "server.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in self.properties().items()))
+        pairs = [(key, value) for key, value in self.properties().items() if value is not None]
+        path.write_text("".join(f"{key}={value}\n" for key, value in pairs))
         return path
 
     def start(self):
