@@ -202,14 +202,14 @@ pub fn heartbeat(
     };
 
     let mut records = Vec::new();
-    let mut response = BrokerHeartbeatResponse::default().with_is_caught_up(caught_up);
+    let mut response =
+        BrokerHeartbeatResponse::default().with_is_caught_up(caught_up).with_is_fenced(registration.fenced);
     let fence = |records: &mut Vec<VersionedRecord>| {
         let leaving = Leaving { broker: broker_id, unclean: false };
         partition_changes(image, settings, Some(leaving), None, records);
         records.push(change(BrokerRegistrationChangeRecord { fenced: 1, ..Default::default() }, 0));
     };
     if registration.fenced {
-        response.is_fenced = true;
         if request.want_shut_down {
             response.should_shut_down = true;
         } else if !request.want_fence && caught_up {
@@ -309,7 +309,7 @@ fn change_partitions(
         }
         let replicas = topic.partitions.values().next().map_or(0, |partition| partition.replicas.len());
         let config = settings.of_topic(image, &topic.name);
-        let min_isr = (config.min_insync_replicas.max(0) as usize).min(replicas);
+        let min_isr = config.min_insync_replicas.min(replicas);
         for (partition_id, partition) in concerned {
             let change = PartitionChange {
                 topic_id: topic.id,
@@ -317,7 +317,7 @@ fn change_partitions(
                 partition,
                 target_isr: partition.isr.iter().copied().filter(|replica| Some(*replica) != gone).collect(),
                 unclean_shutdown: leaving.filter(|leaving| leaving.unclean).map(|leaving| leaving.broker),
-                unclean_election: config.unclean_leader_election_enable,
+                unclean_election: config.unclean_leader_election,
                 min_isr,
                 elr_enabled: image.elr_enabled(),
                 version,
@@ -339,3 +339,6 @@ fn change_partitions(
 pub fn supported_features() -> impl Iterator<Item = (&'static str, crate::metadata::image::VersionRange)> {
     FEATURES.iter().map(|feature| (feature.name, feature.supported))
 }
+
+#[cfg(test)]
+mod tests;

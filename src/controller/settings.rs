@@ -34,12 +34,34 @@ impl ControllerSettings {
         self.broker.fixed().node_id
     }
 
-    /// The settings of a topic, from all layers.
-    pub(super) fn of_topic(&self, image: &MetadataImage, topic: &str) -> TopicConfig {
+    /// What of a topic's settings decides about its leaders.
+    pub(super) fn of_topic(&self, image: &MetadataImage, topic: &str) -> LeaderSettings {
         let current = self.broker.current();
-        match image.configs.get(&ConfigResource::topic(topic)) {
-            Some(overrides) => TopicConfig::resolve(overrides, current).0,
-            None => current.topic_defaults.clone(),
+        let overrides = image.configs.get(&ConfigResource::topic(topic));
+        // Most topics set other things, if anything; and all topics are asked for when a broker comes or goes.
+        let concerned = |overrides: &ConfigMap| LeaderSettings::KEYS.iter().any(|key| overrides.contains_key(*key));
+        match overrides.filter(|overrides| concerned(overrides)) {
+            Some(overrides) => LeaderSettings::from(&TopicConfig::resolve(overrides, current).0),
+            None => LeaderSettings::from(&current.topic_defaults),
+        }
+    }
+}
+
+/// The settings of a topic that decide about its leaders.
+pub(super) struct LeaderSettings {
+    pub min_insync_replicas: usize,
+    pub unclean_leader_election: bool,
+}
+
+impl LeaderSettings {
+    const KEYS: [&str; 2] = ["min.insync.replicas", "unclean.leader.election.enable"];
+}
+
+impl From<&TopicConfig> for LeaderSettings {
+    fn from(config: &TopicConfig) -> LeaderSettings {
+        LeaderSettings {
+            min_insync_replicas: config.min_insync_replicas.max(0) as usize,
+            unclean_leader_election: config.unclean_leader_election_enable,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tracing::info;
+use tracing::{info, warn};
 use uuid::Uuid;
 
 use super::driver::{Driver, SnapshotPolicy};
@@ -100,6 +100,9 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
     let opened =
         MetadataLog::open(&params.log_context, &params.metadata_log_dir, params.log_settings, params.progress)?;
     let (mut log, replay) = (opened.log, opened.replay);
+    for repair in &opened.report.repairs {
+        warn!(file = repair.file, found = repair.found, done = repair.done, "repaired the metadata log");
+    }
     let voters = match (replay.kraft_version(), replay.voters()) {
         (0, _) => params.static_voters,
         (version, voters) => VoterSet::recorded(version, voters.unwrap_or_default().to_vec()),
@@ -291,7 +294,7 @@ fn format_records(
     records.extend(bootstrap);
     records.extend(min_isr);
     if version.has_transactions() {
-        records.push(VersionedRecord::lowest(EndTransactionRecord::default()));
+        records.push(VersionedRecord::lowest(EndTransactionRecord));
     }
     Ok(records)
 }

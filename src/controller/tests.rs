@@ -22,6 +22,7 @@ use crate::config::BrokerConfig;
 use crate::metadata::batch::MetadataBatch;
 use crate::metadata::image::{MetadataDelta, MetadataImage, PartitionRegistration};
 use crate::metadata::records::{MetadataRecord, RegisterBrokerRecord, VersionedRecord};
+use crate::protocol::errors::ErrorCode;
 use crate::types::{BrokerId, DirectoryId, TopicId};
 
 /// A new cluster of brokers that serve.
@@ -235,4 +236,74 @@ fn summary(image: &MetadataImage) -> Vec<String> {
     });
     let configs = image.configs.iter().map(|(resource, configs)| format!("{resource} {configs:?}"));
     topics.chain(configs).collect()
+}
+
+#[test]
+fn what_kafka_falls_over_is_refused() {
+    use kafka_protocol::messages::TopicName;
+    use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+    use kafka_protocol::messages::create_topics_request::CreatableTopic;
+    use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+    use kafka_protocol::protocol::StrBytes;
+
+    let mut replay = Replay {
+        image: cluster(&[1]),
+        settings: ControllerSettings::new("cluster".to_owned(), Arc::new(BrokerConfig::default())),
+        ids: BTreeMap::new(),
+    };
+    let name = || TopicName(StrBytes::from_static_str("t"));
+    let topic = CreatableTopic::default().with_name(name()).with_num_partitions(3).with_replication_factor(1);
+    let request = CreateTopicsRequest::default().with_topics(vec![topic]);
+    let decision = topics::create_topics(
+        &replay.image,
+        &replay.settings,
+        &request,
+        false,
+        &mut Replay::random(),
+        &mut TopicId::random,
+    );
+    replay.take(decision);
+
+    // Kafka answers with an unknown error, and makes thousands.
+    let grow = |count| {
+        let topic = CreatePartitionsTopic::default().with_name(name()).with_count(count).with_assignments(None);
+        let request = CreatePartitionsRequest::default().with_topics(vec![topic]);
+        partitions::create_partitions(&replay.image, &request, false, &mut Replay::random())
+    };
+    for count in [20_000, i32::MAX] {
+        let refused = grow(count);
+        assert_eq!(refused.response.results[0].error_code, ErrorCode::PolicyViolation as i16);
+        assert!(refused.records.is_empty());
+    }
+    let granted = grow(10_003);
+    assert_eq!((granted.response.results[0].error_code, granted.records.len()), (0, 10_000));
+
+    // Kafka's active controller resigns.
+    let alter = |operation| {
+        let config = AlterableConfig::default()
+            .with_name(StrBytes::from_static_str("retention.ms"))
+            .with_config_operation(operation)
+            .with_value(Some(StrBytes::from_static_str("1")));
+        let resource = AlterConfigsResource::default()
+            .with_resource_type(2)
+            .with_resource_name(StrBytes::from_static_str("t"))
+            .with_configs(vec![config]);
+        let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+        configs::incremental_alter_configs(&replay.image, &replay.settings, &request)
+    };
+    for operation in [4, 99, -1] {
+        let refused = alter(operation);
+        assert_eq!(refused.response.responses[0].error_code, ErrorCode::InvalidRequest as i16);
+        assert!(refused.records.is_empty());
+    }
+    assert_eq!(alter(0).records.len(), 1);
+
+    // Kafka never answers an AlterConfigs in which a resource stands twice.
+    let resource = kafka_protocol::messages::alter_configs_request::AlterConfigsResource::default()
+        .with_resource_type(2)
+        .with_resource_name(StrBytes::from_static_str("t"));
+    let twice = AlterConfigsRequest::default().with_resources(vec![resource.clone(), resource]);
+    let refused = configs::alter_configs(&replay.image, &replay.settings, &twice);
+    let codes: Vec<i16> = refused.response.responses.iter().map(|response| response.error_code).collect();
+    assert_eq!(codes, [ErrorCode::InvalidRequest as i16; 2]);
 }

@@ -127,7 +127,7 @@ pub fn encode_atomically(
         return EncodedBatches { bytes: vec![one], next_offset: base_offset.plus(records.len() as i64) };
     }
     let begin = VersionedRecord::lowest(BeginTransactionRecord { name: Some("Large batch".to_owned()) });
-    let end = VersionedRecord::lowest(EndTransactionRecord::default());
+    let end = VersionedRecord::lowest(EndTransactionRecord);
     let mut encoded = EncodedBatches { bytes: Vec::new(), next_offset: base_offset };
     let mut close = |records: &mut Vec<VersionedRecord>| {
         encoded.bytes.push(encode_records(encoded.next_offset, epoch, append_time_ms, records));

@@ -177,7 +177,7 @@ mod tests {
         assert_eq!((value(&replay), replay.open_transaction()), (Some("a"), None));
         assert_eq!(replay.image().provenance.offset, Offset(3));
 
-        let end = || VersionedRecord::lowest(EndTransactionRecord::default());
+        let end = || VersionedRecord::lowest(EndTransactionRecord);
         replay.apply(&batch(4, vec![begin(), config("c"), end()])).unwrap();
         assert_eq!(value(&replay), Some("c"));
         let error = replay.apply(&batch(7, vec![config("d"), end()])).unwrap_err();

@@ -8,10 +8,10 @@ pub mod checkpoint;
 pub mod dir_lock;
 pub mod directory_name;
 pub mod disk;
-pub mod file_cache;
-pub mod file_name;
 #[cfg(test)]
 mod faulty_disk;
+pub mod file_cache;
+pub mod file_name;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]

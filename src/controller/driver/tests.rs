@@ -320,6 +320,37 @@ async fn directories_that_kafka_wrote_are_led_on() {
     }
 }
 
+#[tokio::test]
+async fn damaged_metadata_is_cut_off_as_kafka_does() {
+    let started = |name: &str| {
+        let root = tempfile::tempdir().unwrap();
+        fixtures::unpack(name, root.path());
+        let started = start(params(root.path())).unwrap();
+        (root, started)
+    };
+    let (_root, whole) = started("damaged-root-no-quorum-state");
+    assert!(whole.report.repairs.is_empty());
+    let topics = whole.handle.metadata().load().topics.len();
+    assert!(topics > 0);
+    // The epoch is in the log.
+    assert!(whole.epoch > LeaderEpoch(1), "{}", whole.epoch);
+
+    // The end of the log is torn: what was whole stays, and is written on.
+    let (root, torn) = started("damaged-root-metadata-tail-cut");
+    assert!(!torn.report.repairs.is_empty());
+    let image = torn.handle.metadata().load();
+    assert_eq!(image.topics.len(), topics);
+    torn.handle.shutdown().await.unwrap();
+    let again = start(params(root.path())).unwrap();
+    assert!(again.report.repairs.is_empty(), "{:?}", again.report);
+    assert_eq!(again.handle.metadata().load().topics, image.topics);
+
+    // A flipped byte in the middle: Kafka goes on with what is before it, and so do we, and say so.
+    let (_root, flipped) = started("damaged-root-metadata-flip");
+    assert!(!flipped.report.repairs.is_empty());
+    assert_eq!(flipped.handle.metadata().load().topics.len(), 0);
+}
+
 #[test]
 fn a_quorum_of_others_is_refused() {
     let root = tempfile::tempdir().unwrap();

@@ -138,3 +138,6 @@ impl MetadataHandle {
         self.current.store(image);
     }
 }
+
+#[cfg(test)]
+mod tests;
