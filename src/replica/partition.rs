@@ -65,6 +65,9 @@ pub enum PartitionReadError {
     Leader(#[from] LeaderError),
     #[error(transparent)]
     Log(#[from] ReadError),
+    /// As in Kafka, an error only where there is something to read.
+    #[error("a negative number of bytes is wanted")]
+    NegativeSize,
 }
 
 /// What an append must reach before it is acknowledged (`acks`).
@@ -99,7 +102,7 @@ pub enum FetchIsolation {
 #[derive(Clone, Copy, Debug)]
 pub struct PartitionFetch {
     pub fetch_offset: Offset,
-    pub max_bytes: usize,
+    pub max_bytes: i32,
     /// Return the first batch even if it is larger than `max_bytes`.
     pub min_one_batch: bool,
     pub isolation: FetchIsolation,
@@ -393,7 +396,11 @@ impl Partition {
                 return Ok(read);
             }
         }
-        let found = self.log.read(fetch.fetch_offset, fetch.max_bytes, upper_bound, fetch.min_one_batch, wait)?;
+        let max_bytes = fetch.max_bytes.max(0) as usize;
+        let found = self.log.read(fetch.fetch_offset, max_bytes, upper_bound, fetch.min_one_batch, wait)?;
+        if fetch.max_bytes < 0 && fetch.fetch_offset < log_end_offset {
+            return Err(PartitionReadError::NegativeSize);
+        }
         read.has_more = fetch.fetch_offset < upper_bound;
         // A part of a first batch helps no client since Fetch v3.
         if !found.first_batch_incomplete {
@@ -482,7 +489,7 @@ impl Partition {
             return Err(DeleteRecordsError::OutOfRange { offset, high_watermark });
         }
         if self.log.advance_log_start_offset(offset).inspect_err(|error| self.on_change_error(error))? {
-            self.watchers.notify();
+            self.watchers.note();
         }
         Ok(self.log.log_start_offset())
     }
@@ -496,7 +503,7 @@ impl Partition {
     pub fn delete_old_segments(&self, now_ms: i64) {
         match self.log.delete_old_segments(now_ms, self.high_watermark()) {
             Ok(0) => {}
-            Ok(_) => self.watchers.notify(),
+            Ok(_) => self.watchers.note(),
             Err(error) => self.on_change_error(&error),
         }
     }

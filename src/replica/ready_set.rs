@@ -20,15 +20,18 @@ pub struct ReadySet {
 impl ReadySet {
     /// Marks the partition in `slot` as changed and wakes the waiting fetch.
     pub fn mark(&self, slot: usize) {
-        {
-            let mut words = self.words.lock();
-            let word = slot / 64;
-            if words.len() <= word {
-                words.resize(word + 1, 0);
-            }
-            words[word] |= 1 << (slot % 64);
-        }
+        self.mark_quietly(slot);
         self.changed.notify_one();
+    }
+
+    /// Marks the partition in `slot` as changed; a waiting fetch sees it when it looks the next time.
+    pub fn mark_quietly(&self, slot: usize) {
+        let mut words = self.words.lock();
+        let word = slot / 64;
+        if words.len() <= word {
+            words.resize(word + 1, 0);
+        }
+        words[word] |= 1 << (slot % 64);
     }
 
     /// Takes all marked slots, in ascending order, and leaves none marked.

@@ -47,13 +47,19 @@ impl Watchers {
         self.count.store(entries.watchers.len(), Ordering::SeqCst);
     }
 
-    /// Tells every watcher that the partition changed. Called after the change is visible.
+    /// Tells every watcher that the partition changed, and wakes those that wait. Called after the change is visible.
     pub fn notify(&self) {
-        if self.count.load(Ordering::SeqCst) == 0 {
-            return;
-        }
-        for watcher in &self.entries.lock().watchers {
-            watcher.ready.mark(watcher.slot);
+        self.for_each(|watcher| watcher.ready.mark(watcher.slot));
+    }
+
+    /// Tells of a change that nobody is to be woken for.
+    pub fn note(&self) {
+        self.for_each(|watcher| watcher.ready.mark_quietly(watcher.slot));
+    }
+
+    fn for_each(&self, tell: impl Fn(&Watcher)) {
+        if self.count.load(Ordering::SeqCst) > 0 {
+            self.entries.lock().watchers.iter().for_each(tell);
         }
     }
 }

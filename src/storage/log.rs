@@ -91,7 +91,8 @@ pub enum LogOpenError {
 pub struct AppendInfo {
     pub first_offset: Offset,
     pub last_offset: Offset,
-    /// The time that the broker gave to the records (`message.timestamp.type=LogAppendTime`).
+    /// The time that the broker gave to the records (`message.timestamp.type=LogAppendTime`). Of a duplicate, as in Kafka,
+    /// the batch's largest timestamp, whoever gave it.
     pub log_append_time_ms: Option<i64>,
     pub log_start_offset: Offset,
     /// The producer had sent this batch before; nothing was written, the offsets are those of the first time.

@@ -38,6 +38,7 @@ fn delete_all(replicas: &ReplicaManager, request: &DeleteRecordsRequest) -> Vec<
     }
     wanted
         .into_iter()
+        .filter(|(_, partitions)| !partitions.is_empty())
         .map(|(name, partitions)| {
             let partitions = partitions
                 .into_iter()

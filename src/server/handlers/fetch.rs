@@ -19,11 +19,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, error};
 
-use crate::config::topic::CompressionType;
 use crate::net::{ConnectionContext, Reply, Response};
 use crate::protocol::fetch::{
-    AbortedTransaction, EpochEndOffset, FetchRecords, FetchRequest, FetchResponse, FetchResponsePartition,
-    FetchResponseTopic,
+    AbortedTransaction, EpochEndOffset, FIRST_TOPIC_ID_VERSION, FetchPartition, FetchRecords, FetchRequest,
+    FetchResponse, FetchResponsePartition, FetchResponseTopic,
 };
 use crate::protocol::{ErrorCode, RequestHeader};
 use crate::replica::{
@@ -38,10 +37,14 @@ use crate::server::handlers::{self, leader_hints::LeaderHints};
 use crate::server::request::RequestError;
 use crate::types::BrokerId;
 
+/// Consumers call themselves so.
+const CONSUMER_REPLICA_ID: i32 = -1;
+
 /// The request's limits, as far as they hold for all partitions.
 #[derive(Clone, Copy)]
 struct Limits {
-    max_bytes: usize,
+    /// May be negative, and is an error then wherever there is something to read.
+    max_bytes: i32,
     min_bytes: usize,
     isolation: FetchIsolation,
     follower: Option<BrokerId>,
@@ -58,8 +61,6 @@ enum Failure {
 struct Outcome {
     slot: usize,
     result: Result<PartitionRead, Failure>,
-    /// Its topic's `compression.type` is zstd, which readers before v10 do not know.
-    is_zstd: bool,
 }
 
 /// A read met the disk, and must be done where that may be waited for.
@@ -73,7 +74,10 @@ pub fn handle(
 ) -> Result<Reply, RequestError> {
     let request = FetchRequest::decode(&mut body, header.api_version)?;
     handlers::note_leftover(&header, &body);
-    let uses_topic_ids = header.api_version >= crate::protocol::fetch::FIRST_TOPIC_ID_VERSION;
+    let uses_topic_ids = header.api_version >= FIRST_TOPIC_ID_VERSION;
+    if request.replica_id.0 == CONSUMER_REPLICA_ID && !(0..=1).contains(&request.isolation_level) {
+        return Ok(Reply::Now(refuse(&request, &header)?));
+    }
     let context = match broker.fetch_sessions.begin(&request, uses_topic_ids, broker.clock.now_ms()) {
         Ok(context) => context,
         Err(error_code) => {
@@ -88,13 +92,13 @@ pub fn handle(
         }
     };
     let follower = (request.replica_id.0 >= 0).then_some(request.replica_id);
-    let max_bytes = request.max_bytes.min(broker.config.fetch_max_bytes).max(0);
+    let max_bytes = request.max_bytes.min(broker.config.fetch_max_bytes);
     let limits = Limits {
-        max_bytes: max_bytes as usize,
+        max_bytes,
         min_bytes: request.min_bytes.min(max_bytes).max(0) as usize,
         isolation: match (request.replica_id.0, request.isolation_level) {
-            (-1, 0) => FetchIsolation::HighWatermark,
-            (-1, _) => FetchIsolation::TransactionCommitted,
+            (CONSUMER_REPLICA_ID, 0) => FetchIsolation::HighWatermark,
+            (CONSUMER_REPLICA_ID, _) => FetchIsolation::TransactionCommitted,
             _ => FetchIsolation::LogEnd,
         },
         follower,
@@ -116,6 +120,28 @@ pub fn handle(
             Ok(Reply::Parked(handlers::answer(async move { fetch.wait(deadline).await })))
         }
     }
+}
+
+/// UNKNOWN_SERVER_ERROR for the request, and before v13 for each of its partitions.
+fn refuse(request: &FetchRequest, header: &RequestHeader) -> Result<Response, RequestError> {
+    let error_code = ErrorCode::UnknownServerError;
+    let mut response =
+        FetchResponse::<LogSlice> { error_code, session_id: request.session_id, ..FetchResponse::default() };
+    if header.api_version < FIRST_TOPIC_ID_VERSION {
+        let failed = |partition: &FetchPartition| FetchResponsePartition {
+            aborted_transactions: Some(Vec::new()),
+            ..FetchResponsePartition::error(partition.partition, error_code)
+        };
+        response.topics = request
+            .topics()
+            .map(|(topic, partitions)| FetchResponseTopic {
+                name: topic.name.clone(),
+                topic_id: topic.topic_id,
+                partitions: partitions.iter().map(failed).collect(),
+            })
+            .collect();
+    }
+    Ok(response.encode(header)?.into())
 }
 
 /// Slots to look at, which go back to being ready if the fetch ends before it could tell of them.
@@ -163,9 +189,11 @@ impl PendingFetch {
                     collected.unwrap_or_default()
                 }
             };
-            if self.is_complete(&outcomes) || timeout_at(deadline, ready.changed()).await.is_err() {
+            if self.is_complete(&outcomes) || Instant::now() >= deadline {
                 return self.answer(outcomes);
             }
+            // At the end of the time there is one more look, for what nobody was woken for.
+            let _ = timeout_at(deadline, ready.changed()).await;
         }
     }
 
@@ -184,7 +212,7 @@ impl PendingFetch {
         for &slot in &self.candidates.pending {
             let Some(outcome) = self.read(&mut slots, slot, left, min_one_batch, wait)? else { continue };
             if let Ok(read) = &outcome.result {
-                left = left.saturating_sub(read.records.len());
+                left = left.saturating_sub(read.records.len() as i32).max(0);
                 // The first partition with records has gone beyond the limits if it had to; the others may not.
                 min_one_batch &= read.records.is_empty();
             }
@@ -197,7 +225,7 @@ impl PendingFetch {
         &self,
         slots: &mut FetchSlots,
         slot: usize,
-        left: usize,
+        left: i32,
         min_one_batch: bool,
         wait: Wait,
     ) -> Result<Option<Outcome>, WouldBlock> {
@@ -206,26 +234,26 @@ impl PendingFetch {
         let partition = match self.find(wanted) {
             Ok(partition) => partition,
             Err(error) => {
-                return Ok(Some(Outcome { slot, result: Err(Failure::Lookup(error)), is_zstd: false }));
+                return Ok(Some(Outcome { slot, result: Err(Failure::Lookup(error)) }));
             }
         };
         // Before the read, so that nothing is missed in between.
         if !wanted.watch.as_ref().is_some_and(|watch| watch.is_of(&partition)) {
             wanted.watch = Some(partition.watch(ready, slot));
         }
+        let max_bytes = left.min(wanted.max_bytes);
         let fetch = PartitionFetch {
             fetch_offset: wanted.fetch_offset,
-            max_bytes: left.min(wanted.max_bytes.max(0) as usize),
+            max_bytes,
             min_one_batch,
             isolation: self.limits.isolation,
             follower: self.limits.follower,
             current_leader_epoch: wanted.current_leader_epoch,
             last_fetched_epoch: wanted.last_fetched_epoch,
         };
-        let is_zstd = partition.config().compression_type == CompressionType::Zstd;
         match partition.read(&fetch, wait) {
             Err(PartitionReadError::Log(ReadError::WouldBlock)) => Err(WouldBlock),
-            result => Ok(Some(Outcome { slot, result: result.map_err(Failure::Read), is_zstd })),
+            result => Ok(Some(Outcome { slot, result: result.map_err(Failure::Read) })),
         }
     }
 
@@ -272,7 +300,7 @@ impl PendingFetch {
         {
             let mut slots = self.context.slots().lock();
             self.candidates.pending.clear();
-            for outcome in outcomes {
+            for outcome in in_order_of_answer(outcomes) {
                 let slot = outcome.slot;
                 let stays_ready = match &outcome.result {
                     Ok(read) => read.has_more || read.diverging_epoch.is_some(),
@@ -302,9 +330,22 @@ impl PendingFetch {
             response.session_id =
                 self.broker.fetch_sessions.create(slots.clone(), self.uses_topic_ids, privileged, now_ms);
         }
-        response.node_endpoints = hints.into_endpoints();
+        // Followers find leaders in the metadata.
+        if self.limits.follower.is_none() {
+            response.node_endpoints = hints.into_endpoints();
+        }
         Ok(response.encode(&self.header)?.into())
     }
+}
+
+/// As Kafka answers: what could be read, then partitions of unknown topic ids, then other partitions that do not exist.
+fn in_order_of_answer(mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
+    outcomes.sort_by_key(|outcome| match &outcome.result {
+        Err(Failure::Lookup(LookupError::UnknownTopicId)) => 1,
+        Err(Failure::Lookup(LookupError::UnknownTopicOrPartition)) => 2,
+        _ => 0,
+    });
+    outcomes
 }
 
 /// Adds a partition to the topic at the end of the response, or to a new one.
@@ -330,12 +371,12 @@ fn answer_partition(
     hints: &mut LeaderHints<'_>,
 ) -> FetchResponsePartition<LogSlice> {
     let read = match outcome.result {
-        // v10+: zstd (KIP-110).
-        Ok(_) if outcome.is_zstd && version < 10 => {
-            return FetchResponsePartition::error(wanted.partition, ErrorCode::UnsupportedCompressionType);
-        }
         Ok(read) => read,
         Err(failure) => {
+            if let Failure::Lookup(LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition) = failure {
+                let answer = FetchResponsePartition::error(wanted.partition, error_code(&failure));
+                return FetchResponsePartition { aborted_transactions: Some(Vec::new()), ..answer };
+            }
             let error_code = match error_code(&failure) {
                 // v6+: KAFKA_STORAGE_ERROR; older clients refresh their metadata upon this.
                 ErrorCode::KafkaStorageError if version < 6 => ErrorCode::NotLeaderOrFollower,
@@ -396,5 +437,6 @@ fn error_code(failure: &Failure) -> ErrorCode {
             }
             ReadError::WouldBlock => ErrorCode::UnknownServerError,
         },
+        Failure::Read(PartitionReadError::NegativeSize) => ErrorCode::UnknownServerError,
     }
 }

@@ -11,31 +11,36 @@ use super::Call;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
 use crate::server::request::RequestError;
+use crate::types::TopicId;
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 const SHARE: i8 = 2;
+const KEY_TYPES: [i8; 3] = [GROUP, TRANSACTION, SHARE];
 
 pub fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: FindCoordinatorRequest = call.decode()?;
     let version = call.header.api_version;
-    let Some(error) = coordinator_error(request.key_type, version) else {
-        return Err(RequestError::Refused("FindCoordinator with an unknown key type"));
-    };
     let response = if version >= 4 {
         let coordinators = request
             .coordinator_keys
             .iter()
             .map(|key| {
+                let error = coordinator_error(request.key_type, key, version);
+                // Kafka tells a reason only where the request as a whole is wrong.
+                let message =
+                    (!KEY_TYPES.contains(&request.key_type)).then_some(StrBytes::from_static_str(error.message()));
                 Coordinator::default()
                     .with_key(key.clone())
                     .with_node_id(WireBrokerId(-1))
                     .with_port(-1)
                     .with_error_code(error.code())
+                    .with_error_message(message.or(Some(StrBytes::new())))
             })
             .collect();
         FindCoordinatorResponse::default().with_coordinators(coordinators)
     } else {
+        let error = coordinator_error(request.key_type, &request.key, version);
         FindCoordinatorResponse::default()
             .with_error_code(error.code())
             .with_error_message(Some(StrBytes::from_static_str(error.message())))
@@ -45,11 +50,21 @@ pub fn handle(mut call: Call) -> Result<Response, RequestError> {
     call.encode(&response)
 }
 
-/// Why there is no coordinator; `None` for a type of key that does not exist.
-fn coordinator_error(key_type: i8, version: i16) -> Option<ErrorCode> {
+/// Why there is no coordinator.
+fn coordinator_error(key_type: i8, key: &str, version: i16) -> ErrorCode {
     match key_type {
-        SHARE if version < 6 => Some(ErrorCode::InvalidRequest),
-        GROUP | TRANSACTION | SHARE => Some(ErrorCode::CoordinatorNotAvailable),
-        _ => None,
+        GROUP | TRANSACTION => ErrorCode::CoordinatorNotAvailable,
+        SHARE if version >= 6 && is_share_key(key) => ErrorCode::CoordinatorNotAvailable,
+        _ => ErrorCode::InvalidRequest,
     }
+}
+
+/// Whether `key` has the form of a share coordinator's: group, topic id and partition, with `:` between them.
+fn is_share_key(key: &str) -> bool {
+    let mut parts = key.split(':');
+    let (group, topic_id, partition) = (parts.next(), parts.next(), parts.next());
+    parts.next().is_none()
+        && group.is_some_and(|group| !group.trim().is_empty())
+        && topic_id.is_some_and(|id| TopicId::parse(id).is_some())
+        && partition.is_some_and(|partition| partition.parse::<i32>().is_ok())
 }

@@ -62,6 +62,15 @@ enum Target {
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: ListOffsetsRequest = call.decode()?;
     let version = call.header.api_version;
+    if !(0..=1).contains(&request.isolation_level) && request.replica_id.0 == CONSUMER_REPLICA_ID {
+        let fail = |partition| failed(partition, ErrorCode::UnknownServerError);
+        let topics = request.topics.iter().map(|topic| {
+            ListOffsetsTopicResponse::default()
+                .with_name(topic.name.clone())
+                .with_partitions(topic.partitions.iter().map(fail).collect())
+        });
+        return call.encode(&ListOffsetsResponse::default().with_topics(topics.collect()));
+    }
     let by_time = request
         .topics
         .iter()
@@ -136,7 +145,7 @@ fn find(
             );
         }
     };
-    let current_leader_epoch = (wanted.current_leader_epoch >= 0).then_some(LeaderEpoch(wanted.current_leader_epoch));
+    let current_leader_epoch = (wanted.current_leader_epoch != -1).then_some(LeaderEpoch(wanted.current_leader_epoch));
     let leader_only = replica_id != DEBUGGING_REPLICA_ID;
     let spec = match target {
         Target::Find(spec) => spec,
@@ -186,5 +195,6 @@ fn code_of(error: &PartitionReadError) -> ErrorCode {
             }
             ReadError::WouldBlock => ErrorCode::UnknownServerError,
         },
+        PartitionReadError::NegativeSize => ErrorCode::UnknownServerError,
     }
 }

@@ -39,16 +39,20 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let version = call.header.api_version;
     let image = call.broker.image();
     let listener = call.connection.listener.name.clone();
+    if is_refused(&request, version) {
+        return call.encode(&refuse(&request));
+    }
     let mut describer = Describer { image: &image, listener: &listener, version, answers: Vec::new() };
 
-    match wanted(&request, version)? {
+    match wanted(&request, version) {
         Wanted::All => {
             for topic in image.topics.iter() {
                 describer.known(topic);
             }
         }
         Wanted::Ids(ids) => {
-            for id in ids {
+            let (known, unknown): (Vec<_>, Vec<_>) = ids.into_iter().partition(|&id| image.topic_by_id(id).is_some());
+            for id in unknown.into_iter().chain(known) {
                 describer.by_id(id);
             }
         }
@@ -59,7 +63,8 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
             if may_create && !missing.is_empty() {
                 create(&call.broker, &missing).await;
             }
-            for name in &names {
+            let (known, unknown): (Vec<_>, Vec<_>) = names.iter().partition(|name| image.topic(name).is_some());
+            for name in known.into_iter().chain(unknown) {
                 describer.by_name(name);
             }
         }
@@ -91,21 +96,38 @@ enum Wanted {
     Names(IndexSet<Arc<str>>),
 }
 
-fn wanted(request: &MetadataRequest, version: i16) -> Result<Wanted, RequestError> {
-    let Some(topics) = &request.topics else { return Ok(Wanted::All) };
+fn wanted(request: &MetadataRequest, version: i16) -> Wanted {
+    let Some(topics) = &request.topics else { return Wanted::All };
     if version == 0 && topics.is_empty() {
-        return Ok(Wanted::All);
-    }
-    // v12+: null names, and ids that count (KIP-516).
-    if version < 12 && topics.iter().any(|topic| topic.name.is_none() || !topic.topic_id.is_nil()) {
-        return Err(RequestError::Refused("Metadata by topic id before version 12"));
+        return Wanted::All;
     }
     let ids: IndexSet<TopicId> =
         topics.iter().map(|topic| TopicId(topic.topic_id)).filter(|&id| id != TopicId::ZERO).collect();
     if !ids.is_empty() {
-        return Ok(Wanted::Ids(ids));
+        return Wanted::Ids(ids);
     }
-    Ok(Wanted::Names(topics.iter().filter_map(|topic| topic.name.as_ref()).map(|name| name.as_str().into()).collect()))
+    Wanted::Names(topics.iter().filter_map(|topic| topic.name.as_ref()).map(|name| name.as_str().into()).collect())
+}
+
+/// v10 and v11 have the fields for topic ids, and do not serve them yet (KIP-516).
+fn is_refused(request: &MetadataRequest, version: i16) -> bool {
+    let topics = request.topics.as_deref().unwrap_or_default();
+    version < 12 && topics.iter().any(|topic| topic.name.is_none() || !topic.topic_id.is_nil())
+}
+
+/// INVALID_REQUEST for every topic.
+fn refuse(request: &MetadataRequest) -> MetadataResponse {
+    let topics = request.topics.iter().flatten().map(|topic| {
+        MetadataResponseTopic::default()
+            .with_error_code(ErrorCode::InvalidRequest.code())
+            .with_name(Some(topic.name.clone().unwrap_or_default()))
+            .with_topic_id(topic.topic_id)
+    });
+    MetadataResponse::default()
+        .with_error_code(ErrorCode::InvalidRequest.code())
+        .with_cluster_id(None)
+        .with_controller_id(WireBrokerId(-1))
+        .with_topics(topics.collect())
 }
 
 /// Creates topics by the broker's defaults. What goes wrong is in the log; the client learns of it by asking again.

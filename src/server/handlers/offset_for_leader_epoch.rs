@@ -42,7 +42,7 @@ fn end_offset(replicas: &ReplicaManager, topic: &str, wanted: &OffsetForLeaderPa
             return answer.with_error_code(code.code());
         }
     };
-    let current_leader_epoch = (wanted.current_leader_epoch >= 0).then_some(LeaderEpoch(wanted.current_leader_epoch));
+    let current_leader_epoch = (wanted.current_leader_epoch != -1).then_some(LeaderEpoch(wanted.current_leader_epoch));
     match partition.end_offset_for_epoch(current_leader_epoch, LeaderEpoch(wanted.leader_epoch)) {
         Ok(Some(end)) => answer.with_leader_epoch(end.leader_epoch.0).with_end_offset(end.end_offset.0),
         Ok(None) => answer,

@@ -118,7 +118,7 @@ impl Entries {
         let single = request.partition_count() <= 1;
         let mut topic_index = HashMap::new();
         let mut entry_index = HashMap::new();
-        for (topic, partitions) in request.topics() {
+        for (topic, partitions) in request.topics().filter(|(_, partitions)| !partitions.is_empty()) {
             let key = TopicKey { name: topic.name.clone(), id: topic.topic_id };
             let topic = if single {
                 topics.push(key);
@@ -175,7 +175,7 @@ fn refuse_all(request: &ProduceRequest, version: i16) -> Option<Refusal> {
         // Kafka's answer while the coordinator cannot be asked whether the partition is part of the transaction.
         (true, Some(_)) => ErrorCode::NotEnoughReplicas,
     };
-    Some(Refusal { code, message: Some(StrBytes::from_static_str(code.message())) })
+    Some(Refusal { code, message: None })
 }
 
 /// Appends to one partition; every error becomes part of the answer.

@@ -78,8 +78,7 @@ impl Log {
         let updates = match analyze(writer, records, origin, context)? {
             Analysis::Accepted(updates) => updates,
             Analysis::Duplicate(batch) => {
-                let log_append_time_ms = records.log_append_time_ms.map(|_| batch.timestamp);
-                let info = self.appended(batch.first_offset(), batch.last_offset, log_append_time_ms);
+                let info = self.appended(batch.first_offset(), batch.last_offset, Some(batch.timestamp));
                 return Ok(AppendInfo { duplicate: true, ..info });
             }
         };
