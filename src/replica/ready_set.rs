@@ -64,7 +64,7 @@ mod tests {
             ready.mark(slot);
         }
         assert_eq!(ready.take(), [3, 64, 70]);
-        assert_eq!(ready.take(), Vec::<usize>::new());
+        assert!(ready.take().is_empty());
     }
 
     #[tokio::test]

@@ -63,6 +63,8 @@ pub struct SlotPartition {
     log_start_offset: Offset,
     /// Where in the order of the session it is read: partitions that had records go to the end.
     order: u64,
+    /// The topic's name, once it was found by its id.
+    pub resolved: Option<TopicName>,
     /// The registration that marks the slot; made at the first read.
     pub watch: Option<Watch>,
 }
@@ -144,6 +146,7 @@ impl FetchSlots {
             high_watermark: Offset(-1),
             log_start_offset: Offset(-1),
             order: self.next_order,
+            resolved: None,
             watch: None,
         };
         self.next_order += 1;

@@ -52,8 +52,12 @@ struct Limits {
 
 /// Why a partition has no records to give.
 enum Failure {
-    /// The metadata does not know it.
+    /// The metadata did not know it when the request came.
     Lookup(LookupError),
+    /// It went while the request waited.
+    Gone(LookupError),
+    /// The session's topic was deleted, and another one has its name.
+    InconsistentTopicId,
     Read(PartitionReadError),
 }
 
@@ -111,6 +115,7 @@ pub fn handle(
         candidates: Candidates { slots: context.slots().clone(), pending: Vec::new() },
         context,
         limits,
+        has_waited: false,
     };
     let max_wait = Duration::from_millis(request.max_wait_ms.max(0) as u64);
     match fetch.collect(Wait::Never) {
@@ -168,6 +173,7 @@ struct PendingFetch {
     context: FetchContext,
     candidates: Candidates,
     limits: Limits,
+    has_waited: bool,
 }
 
 impl PendingFetch {
@@ -194,6 +200,7 @@ impl PendingFetch {
             }
             // At the end of the time there is one more look, for what nobody was woken for.
             let _ = timeout_at(deadline, ready.changed()).await;
+            self.has_waited = true;
         }
     }
 
@@ -233,10 +240,9 @@ impl PendingFetch {
         let Some(wanted) = slots.get_mut(slot) else { return Ok(None) };
         let partition = match self.find(wanted) {
             Ok(partition) => partition,
-            Err(error) => {
-                return Ok(Some(Outcome { slot, result: Err(Failure::Lookup(error)) }));
-            }
+            Err(failure) => return Ok(Some(Outcome { slot, result: Err(failure) })),
         };
+        wanted.resolved = Some(partition.topic_partition().topic.clone());
         // Before the read, so that nothing is missed in between.
         if !wanted.watch.as_ref().is_some_and(|watch| watch.is_of(&partition)) {
             wanted.watch = Some(partition.watch(ready, slot));
@@ -257,12 +263,25 @@ impl PendingFetch {
         }
     }
 
-    fn find(&self, wanted: &SlotPartition) -> Result<Arc<Partition>, LookupError> {
-        if self.uses_topic_ids {
-            self.broker.replicas.partition_by_id(wanted.topic_id, wanted.partition)
+    /// The partition; a topic that was once found by its id is known by its name from then on, as in Kafka.
+    fn find(&self, wanted: &SlotPartition) -> Result<Arc<Partition>, Failure> {
+        let replicas = &self.broker.replicas;
+        let found = if self.uses_topic_ids {
+            replicas.partition_by_id(wanted.topic_id, wanted.partition)
         } else {
-            self.broker.replicas.partition(&wanted.topic, wanted.partition)
-        }
+            replicas.partition(&wanted.topic, wanted.partition)
+        };
+        found.map_err(|error| match (error, &wanted.resolved) {
+            (LookupError::UnknownTopicId, Some(name)) => match replicas.partition(name, wanted.partition) {
+                Ok(_) => Failure::InconsistentTopicId,
+                Err(error) => self.lookup_failure(error),
+            },
+            _ => self.lookup_failure(error),
+        })
+    }
+
+    fn lookup_failure(&self, error: LookupError) -> Failure {
+        if self.has_waited { Failure::Gone(error) } else { Failure::Lookup(error) }
     }
 
     /// Whether there is no reason to wait any longer.
@@ -417,10 +436,13 @@ fn answer_partition(
 
 fn error_code(failure: &Failure) -> ErrorCode {
     match failure {
-        Failure::Lookup(LookupError::UnknownTopicId) => ErrorCode::UnknownTopicId,
-        Failure::Lookup(LookupError::UnknownTopicOrPartition) => ErrorCode::UnknownTopicOrPartition,
-        Failure::Lookup(LookupError::NotHere) => ErrorCode::NotLeaderOrFollower,
-        Failure::Lookup(LookupError::Offline) => ErrorCode::KafkaStorageError,
+        Failure::Lookup(error) | Failure::Gone(error) => match error {
+            LookupError::UnknownTopicId => ErrorCode::UnknownTopicId,
+            LookupError::UnknownTopicOrPartition => ErrorCode::UnknownTopicOrPartition,
+            LookupError::NotHere => ErrorCode::NotLeaderOrFollower,
+            LookupError::Offline => ErrorCode::KafkaStorageError,
+        },
+        Failure::InconsistentTopicId => ErrorCode::InconsistentTopicId,
         Failure::Read(PartitionReadError::Leader(error)) => match error {
             LeaderError::NotLeaderOrFollower => ErrorCode::NotLeaderOrFollower,
             LeaderError::FencedLeaderEpoch => ErrorCode::FencedLeaderEpoch,

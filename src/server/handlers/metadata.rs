@@ -39,8 +39,8 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let version = call.header.api_version;
     let image = call.broker.image();
     let listener = call.connection.listener.name.clone();
-    if is_refused(&request, version) {
-        return call.encode(&refuse(&request));
+    if let Some(error) = refusal(&request, version) {
+        return call.encode(&refuse(&request, error));
     }
     let mut describer = Describer { image: &image, listener: &listener, version, answers: Vec::new() };
 
@@ -109,22 +109,29 @@ fn wanted(request: &MetadataRequest, version: i16) -> Wanted {
     Wanted::Names(topics.iter().filter_map(|topic| topic.name.as_ref()).map(|name| name.as_str().into()).collect())
 }
 
-/// v10 and v11 have the fields for topic ids, and do not serve them yet (KIP-516).
-fn is_refused(request: &MetadataRequest, version: i16) -> bool {
+/// What is wrong with the request as a whole.
+fn refusal(request: &MetadataRequest, version: i16) -> Option<ErrorCode> {
     let topics = request.topics.as_deref().unwrap_or_default();
-    version < 12 && topics.iter().any(|topic| topic.name.is_none() || !topic.topic_id.is_nil())
+    let unnamed = topics.iter().any(|topic| topic.name.is_none());
+    let has_ids = topics.iter().any(|topic| !topic.topic_id.is_nil());
+    // v10 and v11 have the fields for topic ids, and do not serve them yet (KIP-516).
+    if version < 12 {
+        return (unnamed || has_ids).then_some(ErrorCode::InvalidRequest);
+    }
+    // Neither name nor id: Kafka stumbles over it.
+    (unnamed && !has_ids).then_some(ErrorCode::UnknownServerError)
 }
 
-/// INVALID_REQUEST for every topic.
-fn refuse(request: &MetadataRequest) -> MetadataResponse {
+/// The error for every topic.
+fn refuse(request: &MetadataRequest, error: ErrorCode) -> MetadataResponse {
     let topics = request.topics.iter().flatten().map(|topic| {
         MetadataResponseTopic::default()
-            .with_error_code(ErrorCode::InvalidRequest.code())
+            .with_error_code(error.code())
             .with_name(Some(topic.name.clone().unwrap_or_default()))
             .with_topic_id(topic.topic_id)
     });
     MetadataResponse::default()
-        .with_error_code(ErrorCode::InvalidRequest.code())
+        .with_error_code(error.code())
         .with_cluster_id(None)
         .with_controller_id(WireBrokerId(-1))
         .with_topics(topics.collect())
