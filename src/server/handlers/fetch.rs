@@ -240,7 +240,10 @@ impl PendingFetch {
         let Some(wanted) = slots.get_mut(slot) else { return Ok(None) };
         let partition = match self.find(wanted) {
             Ok(partition) => partition,
-            Err(failure) => return Ok(Some(Outcome { slot, result: Err(failure) })),
+            Err(failure) => {
+                wanted.watch = None;
+                return Ok(Some(Outcome { slot, result: Err(failure) }));
+            }
         };
         wanted.resolved = Some(partition.topic_partition().topic.clone());
         // Before the read, so that nothing is missed in between.
@@ -274,14 +277,15 @@ impl PendingFetch {
         found.map_err(|error| match (error, &wanted.resolved) {
             (LookupError::UnknownTopicId, Some(name)) => match replicas.partition(name, wanted.partition) {
                 Ok(_) => Failure::InconsistentTopicId,
-                Err(error) => self.lookup_failure(error),
+                Err(error) => self.lookup_failure(wanted, error),
             },
-            _ => self.lookup_failure(error),
+            _ => self.lookup_failure(wanted, error),
         })
     }
 
-    fn lookup_failure(&self, error: LookupError) -> Failure {
-        if self.has_waited { Failure::Gone(error) } else { Failure::Lookup(error) }
+    fn lookup_failure(&self, wanted: &SlotPartition, error: LookupError) -> Failure {
+        let was_there = self.has_waited && wanted.watch.is_some();
+        if was_there { Failure::Gone(error) } else { Failure::Lookup(error) }
     }
 
     /// Whether there is no reason to wait any longer.
