@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// conn is a connection that sends whole requests and receives whole answers.
+type conn struct {
+	net.Conn
+	in     *bufio.Reader
+	answer []byte // the last one; its memory is used again for the next
+}
+
+func dial(address string) (*conn, error) {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c, in: bufio.NewReaderSize(c, 1<<16)}, nil
+}
+
+// frame is the request as it goes over the wire.
+func frame(request kmsg.Request) []byte {
+	return kmsg.NewRequestFormatter(kmsg.FormatterClientID("load")).AppendRequest(nil, request, 0)
+}
+
+// receive reads an answer into the response.
+func (c *conn) receive(into kmsg.Response) error {
+	var head [4]byte
+	if _, err := io.ReadFull(c.in, head[:]); err != nil {
+		return err
+	}
+	size := int(binary.BigEndian.Uint32(head[:]))
+	if size < 5 || size > 1<<30 {
+		return fmt.Errorf("an answer of %d bytes", size)
+	}
+	if cap(c.answer) < size {
+		c.answer = make([]byte, size+size/4)
+	}
+	c.answer = c.answer[:size]
+	if _, err := io.ReadFull(c.in, c.answer); err != nil {
+		return err
+	}
+	body := c.answer[4:] // the correlation id: answers come in order
+	if into.IsFlexible() {
+		body = body[1:] // no tags in the header
+	}
+	return into.ReadFrom(body)
+}
