@@ -2,9 +2,11 @@
 //!
 //! `[2026-11-29 16:00:00,123] INFO message field=value (module)`, one line per event on standard output, times in UTC.
 //! `OTTLA_LOG`, or else `RUST_LOG`, says what is let through (`debug`, `warn,ottla::net=trace`); by default everything
-//! from INFO on. Panics are logged as ERROR.
+//! from INFO on. [`log_levels`] and [`set_log_level`] change that while the broker runs. Panics are logged as ERROR.
 //!
 //! Any layer may log through `tracing`; only `main` calls [`init`]. Tests see what is logged by [`LogCapture`].
+
+mod levels;
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -15,13 +17,16 @@ use thiserror::Error;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Subscriber, error};
-use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, MakeWriter};
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry};
+
+use levels::LogLevels;
+pub use levels::{LogLevel, ROOT_LOGGER, log_levels, set_log_level};
 
 /// The environment variables that say what is logged, the first that is set wins.
 const VARIABLES: [&str; 2] = ["OTTLA_LOG", "RUST_LOG"];
@@ -30,20 +35,20 @@ const VARIABLES: [&str; 2] = ["OTTLA_LOG", "RUST_LOG"];
 #[derive(Debug, Error)]
 pub enum TelemetryError {
     #[error("{variable}: {source}")]
-    Filter { variable: &'static str, source: tracing_subscriber::filter::ParseError },
+    Filter { variable: &'static str, source: ParseError },
     #[error("the log is set up already")]
     Twice,
 }
 
 /// Sends the log of the whole process to standard output.
 pub fn init() -> Result<(), TelemetryError> {
-    let layer = subscriber(std::io::stdout, filter(|variable| std::env::var(variable).ok())?);
-    layer.try_init().map_err(|_| TelemetryError::Twice)?;
+    let levels = levels(|variable| std::env::var(variable).ok())?;
+    subscriber(std::io::stdout, levels).try_init().map_err(|_| TelemetryError::Twice)?;
     std::panic::set_hook(Box::new(|panic| error!("{panic}")));
     Ok(())
 }
 
-fn subscriber<W>(writer: W, filter: EnvFilter) -> impl Subscriber + Send + Sync + for<'a> LookupSpan<'a>
+fn subscriber<W>(writer: W, levels: LogLevels) -> impl Subscriber + Send + Sync + for<'a> LookupSpan<'a>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
@@ -52,16 +57,16 @@ where
         .with_ansi(false)
         .log_internal_errors(false)
         .with_writer(writer);
-    tracing_subscriber::registry().with(filter).with(layer)
+    tracing_subscriber::registry().with(levels).with(layer)
 }
 
-fn filter(variable: impl Fn(&str) -> Option<String>) -> Result<EnvFilter, TelemetryError> {
-    let builder = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into());
+fn levels(variable: impl Fn(&str) -> Option<String>) -> Result<LogLevels, TelemetryError> {
     let set = VARIABLES.iter().find_map(|name| Some((*name, variable(name).filter(|value| !value.is_empty())?)));
-    match set {
-        Some((variable, value)) => builder.parse(value).map_err(|source| TelemetryError::Filter { variable, source }),
-        None => Ok(builder.parse_lossy("")),
-    }
+    let directives: Targets = match set {
+        Some((variable, value)) => value.parse().map_err(|source| TelemetryError::Filter { variable, source })?,
+        None => Targets::new(),
+    };
+    Ok(LogLevels::new(&directives))
 }
 
 /// One line per event, as Kafka's log4j pattern `[%d] %p %m (%c)%n` writes it.
@@ -215,7 +220,7 @@ mod tests {
         let variable = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
         let written = Written::default();
         let writer = written.clone();
-        let subscriber = subscriber(move || writer.clone(), filter(variable).unwrap());
+        let subscriber = subscriber(move || writer.clone(), levels(variable).unwrap());
         tracing::subscriber::with_default(subscriber, log);
         String::from_utf8(std::mem::take(&mut written.0.lock())).unwrap()
     }
@@ -246,7 +251,7 @@ mod tests {
         assert_eq!(written(&[("RUST_LOG", "DEBUG")], log).lines().count(), 2);
         assert_eq!(written(&[("RUST_LOG", "debug"), ("OTTLA_LOG", "error")], log), "");
         assert_eq!(written(&[("OTTLA_LOG", "error,ottla::telemetry=debug")], log).lines().count(), 2);
-        let error = filter(|name| (name == "OTTLA_LOG").then(|| "ottla=loud".to_owned())).unwrap_err();
+        let error = levels(|name| (name == "OTTLA_LOG").then(|| "ottla=loud".to_owned())).err().unwrap();
         assert!(error.to_string().starts_with("OTTLA_LOG: "), "{error}");
     }
 
