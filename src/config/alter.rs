@@ -146,12 +146,13 @@ pub fn replace(
     Ok(changes)
 }
 
-const SET: i8 = 0;
-const DELETE: i8 = 1;
-const APPEND: i8 = 2;
+pub(super) const SET: i8 = 0;
+pub(super) const DELETE: i8 = 1;
+pub(super) const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
-fn check_alterations(alterations: &[Alteration<'_>]) -> Result<(), AlterError> {
+/// What is checked whatever the resource is.
+pub(super) fn check_alterations(alterations: &[Alteration<'_>]) -> Result<(), AlterError> {
     let mut names = HashSet::new();
     if !alterations.iter().all(|alteration| names.insert(alteration.name)) {
         return Err(AlterError::InvalidRequest("Error due to duplicate config keys".to_owned()));

@@ -12,6 +12,7 @@ pub mod endpoint;
 mod group;
 mod java;
 pub mod keys;
+pub mod loggers;
 pub mod properties;
 #[cfg(test)]
 mod recorded;

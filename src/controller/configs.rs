@@ -157,11 +157,10 @@ fn decide(
         ConfigResourceType::BROKER => AlteredResource::Broker { name, broker, elr_enabled: image.elr_enabled() },
         ConfigResourceType::GROUP => AlteredResource::Group { name, broker },
         ConfigResourceType::CLIENT_METRICS => AlteredResource::ClientMetrics { name },
-        ConfigResourceType::BROKER_LOGGER => match &request.alterations {
-            Alterations::Incremental(alterations) => return alter_logger(settings, name, alterations),
-            Alterations::Replace(_) => return Err(unknown_kind(request.kind)),
-        },
-        kind => return Err(unknown_kind(kind)),
+        // A broker's loggers are the broker's own affair; nothing of them is recorded.
+        kind => {
+            return Err(ApiError::new(ErrorCode::InvalidRequest, format!("Unknown resource type {}", kind.0)));
+        }
     };
     let resource = ConfigResource { kind: request.kind, name: name.to_owned() };
     let empty = ConfigMap::new();
@@ -172,25 +171,23 @@ fn decide(
     };
     let changes = match changes {
         // What is wrong with the request weighs more than what is wrong with the name, and that more than the values.
-        Err(error @ AlterError::InvalidRequest(_)) => return Err(refused(error)),
+        Err(error @ AlterError::InvalidRequest(_)) => return Err(error.into()),
         other => {
             check_topic_name(request.kind, name)?;
-            other.map_err(refused)?
+            other?
         }
     };
     check_existence(image, request.kind, name)?;
     Ok(to_records(&resource, changes))
 }
 
-fn refused(error: AlterError) -> ApiError {
-    match error {
-        AlterError::InvalidConfig(message) => ApiError::new(ErrorCode::InvalidConfig, message),
-        AlterError::InvalidRequest(message) => ApiError::new(ErrorCode::InvalidRequest, message),
+impl From<AlterError> for ApiError {
+    fn from(error: AlterError) -> ApiError {
+        match error {
+            AlterError::InvalidConfig(message) => ApiError::new(ErrorCode::InvalidConfig, message),
+            AlterError::InvalidRequest(message) => ApiError::new(ErrorCode::InvalidRequest, message),
+        }
     }
-}
-
-fn unknown_kind(kind: ConfigResourceType) -> ApiError {
-    ApiError::new(ErrorCode::InvalidRequest, format!("Unknown resource type {}", kind.0))
 }
 
 fn check_topic_name(kind: ConfigResourceType, name: &str) -> Result<(), ApiError> {
@@ -217,42 +214,6 @@ fn check_existence(image: &MetadataImage, kind: ConfigResourceType, name: &str) 
             }
         }
         _ => Ok(()),
-    }
-}
-
-/// Loggers are not recorded. This broker has none that Kafka's tools could know by name.
-fn alter_logger(
-    settings: &ControllerSettings,
-    name: &str,
-    alterations: &[Alteration<'_>],
-) -> Result<Vec<VersionedRecord>, ApiError> {
-    let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidRequest, message));
-    let mut names: Vec<&str> = alterations.iter().map(|alteration| alteration.name).collect();
-    names.sort_unstable();
-    if names.windows(2).any(|pair| pair[0] == pair[1]) {
-        return invalid("Error due to duplicate config keys".to_owned());
-    }
-    let nulls: Vec<&str> = alterations
-        .iter()
-        .filter(|alteration| alteration.operation != 1 && alteration.value.is_none())
-        .map(|alteration| alteration.name)
-        .collect();
-    if !nulls.is_empty() {
-        return invalid(format!("Null value not supported for : {}", nulls.join(", ")));
-    }
-    match name.parse::<i32>() {
-        Err(_) => return invalid(format!("Node id must be an integer, but it is: {name}")),
-        Ok(id) if id != settings.node_id().0 => {
-            return invalid(format!("Unexpected node id. Expected {}, but received {id}", settings.node_id()));
-        }
-        Ok(_) => {}
-    }
-    let Some(first) = alterations.first() else { return Ok(Vec::new()) };
-    match first.operation {
-        0 | 1 => Err(ApiError::new(ErrorCode::InvalidConfig, format!("Logger {} does not exist!", first.name))),
-        2 => invalid("APPEND operation is not allowed for the BROKER_LOGGER resource".to_owned()),
-        3 => invalid("SUBTRACT operation is not allowed for the BROKER_LOGGER resource".to_owned()),
-        code => invalid(format!("Unknown operation type {code} is not allowed for the BROKER_LOGGER resource")),
     }
 }
 
@@ -288,5 +249,5 @@ pub(super) fn of_new_topic(
     settings: &ControllerSettings,
     configs: &[(&str, Option<&str>)],
 ) -> Result<ConfigMap, ApiError> {
-    alter::create_topic(configs, &settings.broker).map_err(refused)
+    Ok(alter::create_topic(configs, &settings.broker)?)
 }

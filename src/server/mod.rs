@@ -5,6 +5,7 @@ mod broker;
 mod dispatch;
 mod fetch_session;
 mod handlers;
+mod loggers;
 pub mod node;
 mod producer_ids;
 mod request;

@@ -1,7 +1,8 @@
 //! From which level on each logger is let through, and changes of that while the broker runs (KIP-412).
 //!
-//! A logger is a module path: the target of an event. It has the level of its own, or else that of the nearest module
-//! around it, or of the root. [`LogLevels`] is a layer of the subscriber and lives in it, so there is nothing to hand
+//! A logger is a module, the target of an event. It has the level of its own, or else that of the nearest module around
+//! it, or of the root. Its name is written with dots, as Kafka's are (`ottla.net.connection`): Kafka's tools refuse
+//! colons. [`LogLevels`] is a layer of the subscriber and lives in it, so there is nothing to hand
 //! around: [`log_levels`] and [`set_log_level`] ask the current subscriber, and a process or a test without this layer
 //! has no loggers. What is set here is gone with the process, as in Kafka.
 
@@ -101,6 +102,7 @@ pub(super) struct LogLevels {
 
 struct Levels {
     root: LogLevel,
+    /// By the path of the module, `ottla::net::connection`.
     loggers: BTreeMap<String, LogLevel>,
 }
 
@@ -123,7 +125,7 @@ impl LogLevels {
         let mut names: BTreeSet<&str> = levels.loggers.keys().map(String::as_str).collect();
         names.extend(self.seen.read().iter().flat_map(|target| with_ancestors(target)));
         let mut all: BTreeMap<String, LogLevel> =
-            names.into_iter().map(|name| (name.to_owned(), levels.of(name))).collect();
+            names.into_iter().map(|name| (name.replace("::", "."), levels.of(name))).collect();
         all.insert(ROOT_LOGGER.to_owned(), levels.root);
         all
     }
@@ -137,10 +139,11 @@ impl LogLevels {
         if !self.all().contains_key(logger) {
             return false;
         }
+        let module = logger.replace('.', "::");
         let mut levels = self.set.write();
         match level {
-            Some(level) => levels.loggers.insert(logger.to_owned(), level),
-            None => levels.loggers.remove(logger),
+            Some(level) => levels.loggers.insert(module, level),
+            None => levels.loggers.remove(&module),
         };
         true
     }
@@ -192,8 +195,8 @@ mod tests {
             let level = |name: &str| levels.get(name).map(|level| level.name());
             assert_eq!(level("root"), Some("WARN"));
             assert_eq!(level("a"), Some("DEBUG"));
-            assert_eq!(level("a::b"), Some("DEBUG"));
-            assert_eq!(level("a::b::c::d"), Some("OFF"));
+            assert_eq!(level("a.b"), Some("DEBUG"));
+            assert_eq!(level("a.b.c.d"), Some("OFF"));
             assert_eq!(level("ab"), Some("WARN"));
             assert_eq!(level("x"), None);
         });
@@ -206,10 +209,10 @@ mod tests {
             assert!(!enabled());
             assert!(set_log_level("m", Some(LogLevel::Trace)));
             assert!(enabled());
-            assert!(set_log_level("m::n", Some(LogLevel::Fatal)));
+            assert!(set_log_level("m.n", Some(LogLevel::Fatal)));
             assert!(!enabled());
-            assert_eq!(log_levels()["m::n"], LogLevel::Fatal);
-            assert!(set_log_level("m::n", None));
+            assert_eq!(log_levels()["m.n"], LogLevel::Fatal);
+            assert!(set_log_level("m.n", None));
             assert!(enabled());
             assert!(set_log_level("m", None));
             assert!(!enabled());
@@ -221,8 +224,8 @@ mod tests {
     #[test]
     fn what_is_not_there_cannot_be_set() {
         with_levels("", || {
-            assert!(!set_log_level("never::seen", Some(LogLevel::Info)));
-            assert!(!set_log_level("never::seen", None));
+            assert!(!set_log_level("never.seen", Some(LogLevel::Info)));
+            assert!(!set_log_level("never.seen", None));
             assert!(!set_log_level(ROOT_LOGGER, None));
         });
         // Another subscriber, or none.

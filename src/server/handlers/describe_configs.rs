@@ -1,4 +1,4 @@
-//! DescribeConfigs (key 32), versions 1 to 4: the settings of topics, brokers, groups and client metrics.
+//! DescribeConfigs (key 32), versions 1 to 4: the settings of topics, brokers, loggers, groups and client metrics.
 //!
 //! v1+: synonyms (KIP-226); v3+: types and documentation (KIP-569). What is set and where it comes from is `config`'s to
 //! say; this copies it into the answer, without what was not asked for.
@@ -17,6 +17,7 @@ use crate::metadata::topic_name;
 use crate::net::Response;
 use crate::protocol::{ApiError, ErrorCode};
 use crate::server::broker::Broker;
+use crate::server::loggers;
 use crate::server::request::{FailableRequest, RequestError};
 
 pub fn handle(mut call: Call) -> Result<Response, RequestError> {
@@ -43,11 +44,11 @@ fn describe_all(broker: &Broker, request: &DescribeConfigsRequest) -> Result<Des
     let results = request
         .resources
         .iter()
-        .map(|resource| match describe(broker, &image, resource) {
-            Ok(entries) => DescribeConfigsResult::default()
+        .map(|resource| match describe(broker, &image, resource, request) {
+            Ok(configs) => DescribeConfigsResult::default()
                 .with_resource_type(resource.resource_type)
                 .with_resource_name(resource.resource_name.clone())
-                .with_configs(entries.into_iter().map(|entry| answer(entry, request)).collect()),
+                .with_configs(configs),
             Err(error) => refused(resource, &error),
         })
         .collect();
@@ -83,7 +84,8 @@ fn describe(
     broker: &Broker,
     image: &MetadataImage,
     resource: &DescribeConfigsResource,
-) -> Result<Vec<ConfigEntry>, ApiError> {
+    request: &DescribeConfigsRequest,
+) -> Result<Vec<DescribeConfigsResourceResult>, ApiError> {
     let name = resource.resource_name.as_str();
     let kind = ConfigResourceType(resource.resource_type);
     let wanted = |key: &str| {
@@ -97,7 +99,7 @@ fn describe(
         set.map_or(&nothing, |set| &**set)
     };
     let settings = broker.settings.load();
-    match kind {
+    let entries = match kind {
         ConfigResourceType::TOPIC => {
             if let Err(reason) = topic_name::validate(name) {
                 return Err(ApiError::new(ErrorCode::InvalidTopicException, reason.to_string()));
@@ -105,29 +107,32 @@ fn describe(
             if image.topic(name).is_none() {
                 return Err(ApiError::new(ErrorCode::UnknownTopicOrPartition, ""));
             }
-            Ok(describe::topic(overrides(), &settings, wanted))
+            describe::topic(overrides(), &settings, wanted)
         }
-        ConfigResourceType::BROKER if name.is_empty() => Ok(describe::broker_defaults(&settings, wanted)),
+        ConfigResourceType::BROKER if name.is_empty() => describe::broker_defaults(&settings, wanted),
         ConfigResourceType::BROKER => {
             check_broker_id(broker, name, " or empty string,")?;
-            Ok(describe::broker(&settings, wanted))
+            describe::broker(&settings, wanted)
         }
         ConfigResourceType::BROKER_LOGGER => {
             if name.is_empty() {
                 return Err(invalid_request("Broker id must not be empty".to_owned()));
             }
             check_broker_id(broker, name, "")?;
-            Ok(Vec::new())
+            return Ok(loggers::describe(wanted));
         }
         ConfigResourceType::CLIENT_METRICS if name.is_empty() => {
-            Err(invalid_request("Client metrics subscription name must not be empty".to_owned()))
+            return Err(invalid_request("Client metrics subscription name must not be empty".to_owned()));
         }
-        ConfigResourceType::CLIENT_METRICS => Ok(describe::client_metrics(overrides(), wanted)),
-        ConfigResourceType::GROUP if name.is_empty() => Err(invalid_request("Group name must not be empty".to_owned())),
-        ConfigResourceType::GROUP => Ok(describe::group(overrides(), &settings, wanted)),
+        ConfigResourceType::CLIENT_METRICS => describe::client_metrics(overrides(), wanted),
+        ConfigResourceType::GROUP if name.is_empty() => {
+            return Err(invalid_request("Group name must not be empty".to_owned()));
+        }
+        ConfigResourceType::GROUP => describe::group(overrides(), &settings, wanted),
         // The request has been refused.
-        _ => Err(invalid_request("Unsupported resource type: UNKNOWN".to_owned())),
-    }
+        _ => return Err(invalid_request("Unsupported resource type: UNKNOWN".to_owned())),
+    };
+    Ok(entries.into_iter().map(|entry| answer(entry, request)).collect())
 }
 
 /// A broker describes itself only. `or_else` stands in Kafka's message where a name may also be empty.
