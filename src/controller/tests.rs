@@ -21,7 +21,7 @@ use super::{configs, features, partitions, topic_deletion, topics};
 use crate::config::BrokerConfig;
 use crate::metadata::batch::MetadataBatch;
 use crate::metadata::image::{MetadataDelta, MetadataImage, PartitionRegistration};
-use crate::metadata::records::{MetadataRecord, RegisterBrokerRecord, VersionedRecord};
+use crate::metadata::records::{RegisterBrokerRecord, VersionedRecord};
 use crate::protocol::errors::ErrorCode;
 use crate::types::{BrokerId, DirectoryId, TopicId};
 
