@@ -269,7 +269,9 @@ def play(scenario, address, run):
 
 
 def warm_up(address):
-    """A broker that has just started first has to fetch a block of producer ids."""
+    """A broker that has just started first has to fetch a block of producer ids, and to create the topics of its coordinators."""
     session = Session(address, "warm", "warm-up")
     session.quiet_until(lambda a: a["ErrorCode"] != 14, "InitProducerId", 4, {"TransactionalId": None, "TransactionTimeoutMs": 1000})
+    internal = {"Topics": [{"Name": name} for name in ("__consumer_offsets", "__transaction_state")], "AllowAutoTopicCreation": True}
+    session.quiet_until(lambda a: not any(t["ErrorCode"] for t in a["Topics"]), "Metadata", 12, internal)
     session.close()

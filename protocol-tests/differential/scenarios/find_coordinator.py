@@ -11,18 +11,17 @@ def found(answer):
 
 @scenario("0-6")
 def of_a_group(s, v):
-    """The topic of the offsets is created on first use."""
-    s.until(found, "FindCoordinator", v, {"Key": s.name("group"), "CoordinatorKeys": [s.name("group")]}, seconds=15)
+    s.until(found, "FindCoordinator", v, {"Key": s.name("group"), "CoordinatorKeys": [s.name("group")]}, seconds=2)
 
 
 @scenario("1-6")
 def of_a_transaction(s, v):
-    s.until(found, "FindCoordinator", v, {"Key": s.name("tx"), "KeyType": 1, "CoordinatorKeys": [s.name("tx")]}, seconds=15)
+    s.until(found, "FindCoordinator", v, {"Key": s.name("tx"), "KeyType": 1, "CoordinatorKeys": [s.name("tx")]}, seconds=2)
 
 
 @scenario("4-6")
 def of_several_groups(s, v):
-    s.until(found, "FindCoordinator", v, {"CoordinatorKeys": [s.name("b"), s.name("a"), s.name("c")]}, seconds=15)
+    s.until(found, "FindCoordinator", v, {"CoordinatorKeys": [s.name("b"), s.name("a"), s.name("c")]}, seconds=2)
 
 
 @scenario("4-6")
@@ -32,12 +31,12 @@ def no_keys(s, v):
 
 @scenario("4-6")
 def same_key_twice(s, v):
-    s.until(found, "FindCoordinator", v, {"CoordinatorKeys": [s.name("g"), s.name("g")]}, seconds=15)
+    s.until(found, "FindCoordinator", v, {"CoordinatorKeys": [s.name("g"), s.name("g")]}, seconds=2)
 
 
 @scenario("0-6")
 def empty_key(s, v):
-    s.until(found, "FindCoordinator", v, {"Key": "", "CoordinatorKeys": [""]}, seconds=15)
+    s.until(found, "FindCoordinator", v, {"Key": "", "CoordinatorKeys": [""]}, seconds=2)
 
 
 @scenario("1-6", cases=[3, 4, -1, 127])
