@@ -127,8 +127,9 @@ BAD = {
 def bad_settings(s, v, changes):
     """All or none, within a resource."""
     t = s.topic()
-    s.call(API, v, ask((TOPIC, t.name, changes)))
-    settings(s, TOPIC, t.name, ["retention.ms", "segment.bytes", "cleanup.policy"])
+    answer = s.call(API, v, ask((TOPIC, t.name, changes)))
+    taken = {} if answer["Responses"][0]["ErrorCode"] else {key: value for key, _, value in changes}
+    settings(s, TOPIC, t.name, ["retention.ms", "local.retention.ms", "segment.bytes", "cleanup.policy"], taken)
 
 
 @scenario("0-1", cases={"two values": [("retention.ms", SET, "1"), ("retention.ms", SET, "2")], "set and delete": [("retention.ms", SET, "1"), ("retention.ms", DELETE, None)],
