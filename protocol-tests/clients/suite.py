@@ -232,6 +232,7 @@ def run_all(session, only, kind):
             loud = session.shared.new_loud_lines()
             assert not loud, "\n".join(loud)
             passed += 1
+            print("PASS clean-stop", flush=True)
         except AssertionError as e:
             failed += 1
             print(f"FAIL clean-stop: {e}", flush=True)
