@@ -96,7 +96,7 @@ def admin_topics(run):
     equal(refused(client.delete_topics([run.topic])), KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
-@test(better_than_kafka=True)
+@test(ottla_only=True)
 def what_is_answered_is_true(run):
     """Kafka answers before its own broker has learnt of the change; here the next request sees it."""
     client, to = admin(run), producer(run, enable_idempotence=True, linger_ms=0)

@@ -8,7 +8,7 @@ A test is a function with the decorator `@test`, whose name is FILE/FUNCTION. It
         equal(run.kcat("-C", "-e", "-t", run.topic, "-f", "%k"), "a")
 
 Tests share one broker; one that needs its own, to stop or kill it, says `@test(own_broker=True)` and makes it with `run.new_broker`.
-One that Kafka itself does not pass, where it is meant to be surpassed, says `better_than_kafka=True` and is skipped with it.
+One about what Kafka does not have says `ottla_only=True`.
 After each test, a WARN or ERROR in the log of a broker of the kind under test fails it, unless `expected_log` has a pattern for it.
 """
 
@@ -33,14 +33,14 @@ class Test:
     name: str
     function: callable
     own_broker: bool
-    better_than_kafka: bool
+    ottla_only: bool
     expected_log: tuple
 
 
-def test(own_broker=False, better_than_kafka=False, expected_log=()):
+def test(own_broker=False, ottla_only=False, expected_log=()):
     def add(function):
         name = f"{function.__module__.rsplit('.', 1)[1]}/{function.__name__}".replace("_", "-")
-        TESTS.append(Test(name, function, own_broker, better_than_kafka, tuple(expected_log)))
+        TESTS.append(Test(name, function, own_broker, ottla_only, tuple(expected_log)))
         return function
     return add
 
@@ -202,8 +202,8 @@ def run_test(session, test):
 def skip_reason(test, kind):
     if test.own_broker and kind == "running":
         return "it starts brokers of its own"
-    if test.better_than_kafka and kind == "kafka":
-        return "Kafka does less"
+    if test.ottla_only and kind != "ottla":
+        return "it is about Ottla alone"
     return None
 
 
