@@ -41,7 +41,7 @@ pub struct Alteration<'a> {
 }
 
 /// Whose configuration is changed, and what else the decision needs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub enum AlteredResource<'a> {
     Topic {
         broker: &'a DynamicBrokerConfig,
@@ -84,18 +84,29 @@ pub fn create_topic(configs: &[(&str, Option<&str>)], broker: &DynamicBrokerConf
     Ok(proposed)
 }
 
-/// IncrementalAlterConfigs of one resource of which `existing` is set.
-pub fn incremental(
-    resource: &AlteredResource<'_>,
-    existing: &ConfigMap,
+/// Changes that can be made out; whether they may be made is for [`Proposal::check`] to say. Between the two Kafka looks
+/// at a topic's name.
+#[derive(Debug)]
+pub struct Proposal<'a> {
+    resource: AlteredResource<'a>,
+    existing: &'a ConfigMap,
+    changes: Changes,
+}
+
+/// What IncrementalAlterConfigs would change of a resource of which `existing` is set. The alterations have passed
+/// [`check_alterations`].
+pub fn incremental<'a>(
+    resource: AlteredResource<'a>,
+    existing: &'a ConfigMap,
     alterations: &[Alteration<'_>],
-) -> Result<Changes, AlterError> {
-    check_alterations(alterations)?;
-    if let AlteredResource::Broker { name, broker, .. } = *resource {
+) -> Result<Proposal<'a>, AlterError> {
+    if let AlteredResource::Broker { name, broker, .. } = resource {
         check_broker_name(name, broker)?;
         let proposed = alter_broker(existing, alterations)?;
-        let changed: Vec<&str> = alterations.iter().map(|alteration| alteration.name).collect();
-        check_broker(name, broker, &proposed, &changed)?;
+        // What is taken away leaves what the broker was started with.
+        let set = alterations.iter().filter(|alteration| alteration.operation != DELETE);
+        let set: Vec<&str> = set.map(|alteration| alteration.name).collect();
+        check_broker(name, broker, &proposed, &set)?;
     }
     let mut changes = Changes::new();
     for alteration in alterations {
@@ -103,56 +114,80 @@ pub fn incremental(
         let current = existing.get(name);
         let new = match (alteration.operation, alteration.value) {
             (SET, Some(value)) => Some(value.to_owned()),
-            (APPEND | SUBTRACT, Some(value)) => Some(alter_list(resource, alteration, current, value)?),
+            (APPEND | SUBTRACT, Some(value)) => Some(alter_list(&resource, alteration, current, value)?),
             _ => None,
         };
         if current != new.as_ref() || matches!(resource, AlteredResource::Broker { .. }) {
             changes.push((name.to_owned(), new));
         }
     }
-    check(resource, existing, &changes)?;
-    Ok(changes)
+    Proposal::new(resource, existing, changes)
 }
 
-/// AlterConfigs of one resource of which `existing` is set: what is not named is deleted.
-pub fn replace(
-    resource: &AlteredResource<'_>,
-    existing: &ConfigMap,
-    configs: &[(&str, Option<&str>)],
-) -> Result<Changes, AlterError> {
-    let sets: Vec<Alteration<'_>> =
-        configs.iter().map(|&(name, value)| Alteration { name, operation: SET, value }).collect();
-    check_alterations(&sets)?;
-    let proposed: ConfigMap =
-        configs.iter().filter_map(|(name, value)| Some(((*name).to_owned(), (*value)?.to_owned()))).collect();
-    if let AlteredResource::Broker { name, broker, .. } = *resource {
+/// What AlterConfigs would change of a resource of which `existing` is set: what is not named is deleted. The alterations
+/// only set, and have passed [`check_alterations`].
+pub fn replace<'a>(
+    resource: AlteredResource<'a>,
+    existing: &'a ConfigMap,
+    alterations: &[Alteration<'_>],
+) -> Result<Proposal<'a>, AlterError> {
+    let given = alterations.iter().filter_map(|alteration| Some((alteration.name, alteration.value?)));
+    let proposed: ConfigMap = given.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let is_changed = |name: &str| existing.get(name) != proposed.get(name);
+    if let AlteredResource::Broker { name, broker, .. } = resource {
         check_broker_name(name, broker)?;
-        let changed: Vec<&str> = proposed
-            .iter()
-            .filter(|(name, text)| existing.get(*name) != Some(*text))
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let changed: Vec<&str> = proposed.keys().map(String::as_str).filter(|name| is_changed(name)).collect();
         check_broker(name, broker, &proposed, &changed)?;
     }
-    let mut changes: Changes = configs
+    let is_written = |name: &str| is_changed(name) || matches!(resource, AlteredResource::Broker { .. });
+    let mut changes: Changes = alterations
         .iter()
-        .filter(|(name, value)| {
-            existing.get(*name).map(String::as_str) != *value || matches!(resource, AlteredResource::Broker { .. })
-        })
-        .map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned)))
+        .filter(|alteration| is_written(alteration.name))
+        .map(|alteration| (alteration.name.to_owned(), alteration.value.map(str::to_owned)))
         .collect();
     changes.extend(existing.keys().filter(|name| !proposed.contains_key(*name)).map(|name| (name.clone(), None)));
-    check(resource, existing, &changes)?;
-    Ok(changes)
+    Proposal::new(resource, existing, changes)
 }
 
-pub(super) const SET: i8 = 0;
+impl<'a> Proposal<'a> {
+    fn new(
+        resource: AlteredResource<'a>,
+        existing: &'a ConfigMap,
+        changes: Changes,
+    ) -> Result<Proposal<'a>, AlterError> {
+        if let AlteredResource::Broker { name, elr_enabled, .. } = resource {
+            check_min_insync_replicas(name, elr_enabled, &changes)?;
+        }
+        check_value_lengths(changes.iter().filter_map(|(_, value)| value.as_ref()))?;
+        Ok(Proposal { resource, existing, changes })
+    }
+
+    /// The changes, if what would then be set is allowed.
+    pub fn check(self) -> Result<Changes, AlterError> {
+        let mut proposed = self.existing.clone();
+        for (name, value) in &self.changes {
+            match value {
+                Some(value) => proposed.insert(name.clone(), value.clone()),
+                None => proposed.remove(name),
+            };
+        }
+        match self.resource {
+            AlteredResource::Topic { broker } => check_topic(self.existing, &proposed, broker)?,
+            AlteredResource::Broker { .. } => {}
+            AlteredResource::Group { name, broker } => group::check(name, &proposed, &broker.current().values)?,
+            AlteredResource::ClientMetrics { name } => client_metrics::check(name, &proposed)?,
+        }
+        Ok(self.changes)
+    }
+}
+
+pub const SET: i8 = 0;
 pub(super) const DELETE: i8 = 1;
 pub(super) const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
-/// What is checked whatever the resource is.
-pub(super) fn check_alterations(alterations: &[Alteration<'_>]) -> Result<(), AlterError> {
+/// What is checked first, whatever the resource is.
+pub fn check_alterations(alterations: &[Alteration<'_>]) -> Result<(), AlterError> {
     let mut names = HashSet::new();
     if !alterations.iter().all(|alteration| names.insert(alteration.name)) {
         return Err(AlterError::InvalidRequest("Error due to duplicate config keys".to_owned()));
@@ -217,27 +252,6 @@ fn not_a_list(alteration: &Alteration<'_>) -> AlterError {
 fn list_default(def: &ConfigDef, name: &str) -> Option<String> {
     let key = def.get(name).filter(|key| key.config_type == ConfigType::List)?;
     Some(key.default_text().unwrap_or_default())
-}
-
-/// The rules that hold for a resource after the changes.
-fn check(resource: &AlteredResource<'_>, existing: &ConfigMap, changes: &Changes) -> Result<(), AlterError> {
-    if let AlteredResource::Broker { name, elr_enabled, .. } = resource {
-        check_min_insync_replicas(name, *elr_enabled, changes)?;
-    }
-    check_value_lengths(changes.iter().filter_map(|(_, value)| value.as_ref()))?;
-    let mut proposed = existing.clone();
-    for (name, value) in changes {
-        match value {
-            Some(value) => proposed.insert(name.clone(), value.clone()),
-            None => proposed.remove(name),
-        };
-    }
-    match resource {
-        AlteredResource::Topic { broker } => check_topic(existing, &proposed, broker),
-        AlteredResource::Broker { .. } => Ok(()),
-        AlteredResource::Group { name, broker } => group::check(name, &proposed, &broker.current().values),
-        AlteredResource::ClientMetrics { name } => client_metrics::check(name, &proposed),
-    }
 }
 
 fn check_value_lengths<'a>(mut values: impl Iterator<Item = &'a String>) -> Result<(), AlterError> {

@@ -158,6 +158,7 @@ impl DynamicBrokerConfig {
         for listener in
             new.listeners.iter().filter(|listener| !new.controller_listener_names.contains(&listener.listener_name))
         {
+            check_connection_limits(old, new, &listener.listener_name)?;
             check_network_threads(old, new, &listener.listener_name)?;
         }
         const POOLS: &[&str] =
@@ -305,17 +306,31 @@ fn check_thread_count(name: &str, old: i32, new: i32) -> Result<(), ConfigError>
     Ok(())
 }
 
+/// A listener cannot be told to let nobody in.
+fn check_connection_limits(old: &BrokerConfig, new: &BrokerConfig, listener: &str) -> Result<(), ConfigError> {
+    let limits = ["max.connections", "max.connection.creation.rate"];
+    if limits.iter().all(|key| listener_int(old, listener, key) == listener_int(new, listener, key)) {
+        return Ok(());
+    }
+    match limits.into_iter().map(|key| (key, listener_int(new, listener, key))).find(|(_, limit)| *limit <= 0) {
+        Some((key, limit)) => Err(ConfigError(format!("Invalid {key} {limit}"))),
+        None => Ok(()),
+    }
+}
+
 fn check_network_threads(old: &BrokerConfig, new: &BrokerConfig, listener: &str) -> Result<(), ConfigError> {
-    let name = format!("listener.name.{}.num.network.threads", listener.to_lowercase());
-    let threads = |config: &BrokerConfig| {
-        let text = config.originals.get(&name)?;
-        match ConfigValue::parse(&name, text, ConfigType::Int) {
-            Ok(ConfigValue::Int(threads)) => Some(threads),
-            _ => None,
-        }
-    };
-    let old_threads = threads(old).unwrap_or(old.num_network_threads);
-    check_thread_count("num.network.threads", old_threads, threads(new).unwrap_or(new.num_network_threads))
+    let threads = |config| listener_int(config, listener, "num.network.threads");
+    check_thread_count("num.network.threads", threads(old), threads(new))
+}
+
+/// A number that a listener may have for itself.
+fn listener_int(config: &BrokerConfig, listener: &str, key: &str) -> i32 {
+    let name = format!("listener.name.{}.{key}", listener.to_lowercase());
+    let own = config.originals.get(&name).and_then(|text| ConfigValue::parse(&name, text, ConfigType::Int).ok());
+    match own {
+        Some(ConfigValue::Int(number)) => number,
+        _ => config.values.int(key),
+    }
 }
 
 fn check_cleaner_threads(old: i32, new: i32) -> Result<(), ConfigError> {

@@ -29,13 +29,9 @@ use crate::types::BrokerId;
 struct ResourceRequest<'a> {
     kind: ConfigResourceType,
     name: &'a StrBytes,
-    alterations: Alterations<'a>,
-}
-
-enum Alterations<'a> {
-    Incremental(Vec<Alteration<'a>>),
-    /// All that is to be set.
-    Replace(Vec<(&'a str, Option<&'a str>)>),
+    alterations: Vec<Alteration<'a>>,
+    /// What is not named is to be deleted.
+    replaces: bool,
 }
 
 /// Decides on an IncrementalAlterConfigs request (KIP-339).
@@ -56,7 +52,8 @@ pub fn incremental_alter_configs(
             ResourceRequest {
                 kind: ConfigResourceType(resource.resource_type),
                 name: &resource.resource_name,
-                alterations: Alterations::Incremental(alterations.collect()),
+                alterations: alterations.collect(),
+                replaces: false,
             }
         })
         .collect();
@@ -84,11 +81,16 @@ pub fn alter_configs(
         .resources
         .iter()
         .map(|resource| {
-            let configs = resource.configs.iter().map(|config| (&*config.name, config.value.as_deref()));
+            let alterations = resource.configs.iter().map(|config| Alteration {
+                name: &config.name,
+                operation: alter::SET,
+                value: config.value.as_deref(),
+            });
             ResourceRequest {
                 kind: ConfigResourceType(resource.resource_type),
                 name: &resource.resource_name,
-                alterations: Alterations::Replace(configs.collect()),
+                alterations: alterations.collect(),
+                replaces: true,
             }
         })
         .collect();
@@ -150,6 +152,7 @@ fn decide(
     settings: &ControllerSettings,
     request: &ResourceRequest<'_>,
 ) -> Result<Vec<VersionedRecord>, ApiError> {
+    alter::check_alterations(&request.alterations)?;
     let broker = &settings.broker;
     let name: &str = request.name;
     let altered = match request.kind {
@@ -165,18 +168,12 @@ fn decide(
     let resource = ConfigResource { kind: request.kind, name: name.to_owned() };
     let empty = ConfigMap::new();
     let existing = image.configs.get(&resource).map_or(&empty, |configs| &**configs);
-    let changes = match &request.alterations {
-        Alterations::Incremental(alterations) => alter::incremental(&altered, existing, alterations),
-        Alterations::Replace(configs) => alter::replace(&altered, existing, configs),
+    let proposal = match request.replaces {
+        true => alter::replace(altered, existing, &request.alterations)?,
+        false => alter::incremental(altered, existing, &request.alterations)?,
     };
-    let changes = match changes {
-        // What is wrong with the request weighs more than what is wrong with the name, and that more than the values.
-        Err(error @ AlterError::InvalidRequest(_)) => return Err(error.into()),
-        other => {
-            check_topic_name(request.kind, name)?;
-            other?
-        }
-    };
+    check_topic_name(request.kind, name)?;
+    let changes = proposal.check()?;
     check_existence(image, request.kind, name)?;
     Ok(to_records(&resource, changes))
 }

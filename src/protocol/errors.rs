@@ -379,9 +379,12 @@ impl ApiError {
         ApiError::new(code, code.message())
     }
 
-    /// The message as a field of a response.
+    /// The message as a field of a response. Cut where Kafka's clients would not take it: it may quote a request's value,
+    /// which may have that length itself.
     pub fn wire_message(&self) -> Option<StrBytes> {
-        self.message.clone().map(StrBytes::from_string)
+        let message = self.message.as_deref()?;
+        let message = &message[..message.floor_char_boundary(i16::MAX as usize)];
+        Some(StrBytes::from_string(message.to_owned()))
     }
 }
 
@@ -403,6 +406,15 @@ mod tests {
         }
         assert_eq!(ErrorCode::from_code(-2), None);
         assert_eq!(ErrorCode::from_code(ErrorCode::ALL.len() as i16 - 1), None);
+    }
+
+    #[test]
+    fn a_message_fits_its_field() {
+        let wire = |message: String| ApiError::new(ErrorCode::InvalidConfig, message).wire_message().unwrap().len();
+        assert_eq!(wire("x".repeat(32_767)), 32_767);
+        assert_eq!(wire("x".repeat(32_768)), 32_767);
+        assert_eq!(wire("é".repeat(20_000)), 32_766);
+        assert_eq!(ApiError::bare(ErrorCode::InvalidConfig).wire_message(), None);
     }
 
     #[test]

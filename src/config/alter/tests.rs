@@ -3,6 +3,26 @@ use std::sync::Arc;
 use super::*;
 use crate::config::recorded;
 
+fn incremental(
+    resource: &AlteredResource<'_>,
+    existing: &ConfigMap,
+    alterations: &[Alteration<'_>],
+) -> Result<Changes, AlterError> {
+    check_alterations(alterations)?;
+    super::incremental(*resource, existing, alterations)?.check()
+}
+
+fn replace(
+    resource: &AlteredResource<'_>,
+    existing: &ConfigMap,
+    configs: &[(&str, Option<&str>)],
+) -> Result<Changes, AlterError> {
+    let set = |&(name, value)| Alteration { name, operation: SET, value };
+    let alterations: Vec<Alteration<'_>> = configs.iter().map(set).collect();
+    check_alterations(&alterations)?;
+    super::replace(*resource, existing, &alterations)?.check()
+}
+
 /// `key=value`, `key-` (delete), `key+value` (append), `key_value` (subtract).
 fn parse_alteration(text: &str) -> Alteration<'_> {
     let at = text.find(['=', '-', '+', '_']).unwrap();
@@ -157,6 +177,7 @@ fn protection_cannot_be_promised_at_run_time() {
         let error = incremental(&resource, &ConfigMap::new(), &[parse_alteration(text)]).unwrap_err();
         assert!(error.to_string().contains("not supported yet"), "{error}");
     }
+    assert!(incremental(&resource, &ConfigMap::new(), &[parse_alteration("listeners-")]).is_ok());
 }
 
 #[test]
