@@ -193,21 +193,29 @@ impl<E: Entry> IndexFile<E> {
         Ok(())
     }
 
-    /// The last entry of those for which `is_before` holds, and its number; they must come before all others.
-    pub fn last_where(&self, is_before: impl Fn(&E) -> bool, wait: Wait) -> Result<Option<(u32, E)>, IndexError> {
+    /// The last entry of those for which `is_before` holds, and its number; they must come before all others. `guess`
+    /// says where that might be, from the last entry: as a part of all, between 0 and 1.
+    pub fn last_where(
+        &self,
+        is_before: impl Fn(&E) -> bool,
+        guess: impl Fn(&E) -> f64,
+        wait: Wait,
+    ) -> Result<Option<(u32, E)>, IndexError> {
         self.load(wait)?;
-        let on_file = {
+        let (on_file, guess) = {
             let state = self.state.read();
             let on_file = state.on_file.unwrap_or(0);
             if let Some(n) = state.tail.partition_point(&is_before).checked_sub(1) {
                 return Ok(Some((on_file + n as u32, state.tail[n])));
             }
-            on_file
+            let count = f64::from(on_file) + state.tail.len() as f64;
+            (on_file, state.last.map_or(0.0, |last| guess(&last) * count))
         };
         if on_file == 0 {
             return Ok(None);
         }
-        search(&*self.file.get()?, on_file, is_before, wait)
+        // A cast from a number out of range, or from none, gives one in range.
+        search(&*self.file.get()?, on_file, is_before, guess as u32, wait)
     }
 
     /// All entries; for tests and for checks.
@@ -247,37 +255,52 @@ fn whole_entries<E: Entry>(file: &dyn DiskFile, count: u32, wait: Wait) -> Resul
     Ok(if last == zero { (0, None) } else { (low, Some(last)) })
 }
 
+/// The last of `count` entries for which `is_before` holds. Keys grow evenly, mostly, so that the page around the `guess`
+/// or the next one has it.
 fn search<E: Entry>(
     file: &dyn DiskFile,
     count: u32,
     is_before: impl Fn(&E) -> bool,
+    guess: u32,
     wait: Wait,
 ) -> Result<Option<(u32, E)>, IndexError> {
     let per_page = (PAGE_SIZE / E::SIZE) as u32;
-    // The last page whose first entry is before.
-    let (mut low, mut high) = (0, count.div_ceil(per_page));
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        match is_before(&read_entry::<E>(file, middle * per_page, wait)?) {
-            true => low = middle,
-            false => high = middle,
-        }
-    }
-    let first = low * per_page;
-    let len = (count - first).min(per_page) as usize;
-    let mut page = [0; PAGE_SIZE];
-    let page = &mut page[..len * E::SIZE];
-    read(file, page, u64::from(first) * E::SIZE as u64, wait)?;
-    let entry = |n: usize| E::decode(&page[n * E::SIZE..][..E::SIZE]);
-    let (mut low, mut high) = (0, len);
+    let pages = count.div_ceil(per_page);
+    // The entry is in these pages, or it is `found`.
+    let (mut low, mut high) = (0, pages);
+    let mut found = None;
+    let mut page = (guess / per_page).min(pages - 1);
+    let mut is_near = true;
+    let mut buffer = [0; PAGE_SIZE];
     while low < high {
-        let middle = low + (high - low) / 2;
-        match is_before(&entry(middle)) {
-            true => low = middle + 1,
-            false => high = middle,
+        let first = page * per_page;
+        let len = (count - first).min(per_page) as usize;
+        let bytes = &mut buffer[..len * E::SIZE];
+        read(file, bytes, u64::from(first) * E::SIZE as u64, wait)?;
+        let entry = |n: usize| E::decode(&bytes[n * E::SIZE..][..E::SIZE]);
+        if !is_before(&entry(0)) {
+            high = page;
+        } else if is_before(&entry(len - 1)) {
+            found = Some((first + len as u32 - 1, entry(len - 1)));
+            low = page + 1;
+        } else {
+            let (mut low, mut high) = (1, len - 1);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                match is_before(&entry(middle)) {
+                    true => low = middle + 1,
+                    false => high = middle,
+                }
+            }
+            return Ok(Some((first + low as u32 - 1, entry(low - 1))));
         }
+        page = match std::mem::replace(&mut is_near, false) {
+            true if page >= low => high.saturating_sub(1),
+            true => low,
+            false => low + (high - low) / 2,
+        };
     }
-    Ok(low.checked_sub(1).map(|n| (first + n as u32, entry(n))))
+    Ok(found)
 }
 
 fn read_entry<E: Entry>(file: &dyn DiskFile, n: u32, wait: Wait) -> Result<E, IndexError> {

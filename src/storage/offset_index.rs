@@ -75,7 +75,7 @@ impl OffsetIndex {
     /// The entry of the largest offset that is at most `offset`.
     pub fn lookup(&self, offset: Offset, wait: Wait) -> Result<Option<OffsetPosition>, IndexError> {
         let target = offset.0 - self.base_offset.0;
-        let found = self.entries.last_where(|entry| i64::from(entry.relative_offset) <= target, wait)?;
+        let found = self.entries.last_where(|entry| i64::from(entry.relative_offset) <= target, part_of(target), wait)?;
         found.map(|(_, entry)| self.position(entry)).transpose()
     }
 
@@ -97,7 +97,8 @@ impl OffsetIndex {
     /// Removes the entries of `offset` and above.
     pub fn truncate_to(&self, offset: Offset) -> Result<(), IndexError> {
         let target = offset.0 - self.base_offset.0;
-        let kept = self.entries.last_where(|entry| i64::from(entry.relative_offset) < target, Wait::ForDisk)?;
+        let is_kept = |entry: &Stored| i64::from(entry.relative_offset) < target;
+        let kept = self.entries.last_where(is_kept, part_of(target), Wait::ForDisk)?;
         self.entries.truncate(kept.map_or(0, |(n, _)| n + 1))
     }
 
@@ -126,6 +127,11 @@ impl OffsetIndex {
             _ => Err(IndexError::Corrupt("an entry is negative".to_owned())),
         }
     }
+}
+
+/// Where in an index the relative offset `target` might be, given its last entry.
+fn part_of(target: i64) -> impl Fn(&Stored) -> f64 {
+    move |last| target as f64 / f64::from(last.relative_offset.max(1))
 }
 
 #[cfg(test)]
@@ -205,6 +211,26 @@ mod tests {
                 index.trim().unwrap();
                 check_lookups(&OffsetIndex::existing(file, BASE), kept + 1);
             }
+        }
+    }
+
+    #[test]
+    fn finds_entries_however_unevenly_the_offsets_grow() {
+        for power in [1, 2, 3] {
+            let dir = tempfile::tempdir().unwrap();
+            let index = OffsetIndex::new(file(&dir), BASE);
+            index.reset().unwrap();
+            let offset = |n: i64| BASE.plus(n.pow(power) / 1_000_i64.pow(power - 1) + n);
+            for n in 0..5000 {
+                index.append(offset(n), n as u32).unwrap();
+            }
+            index.trim().unwrap();
+            for n in 0..5000 {
+                let entry = OffsetPosition { offset: offset(n), position: n as u32 };
+                assert_eq!(index.lookup(entry.offset, Wait::ForDisk).unwrap(), Some(entry));
+                assert_eq!(index.lookup(offset(n + 1).plus(-1), Wait::ForDisk).unwrap(), Some(entry));
+            }
+            assert_eq!(index.lookup(BASE.plus(-1), Wait::ForDisk).unwrap(), None);
         }
     }
 

@@ -76,7 +76,7 @@ impl TimeIndex {
 
     /// The entry of the largest timestamp that is at most `timestamp`.
     pub fn lookup(&self, timestamp: i64, wait: Wait) -> Result<Option<TimestampEntry>, IndexError> {
-        let found = self.entries.last_where(|entry| entry.timestamp <= timestamp, wait)?;
+        let found = self.entries.last_where(|entry| entry.timestamp <= timestamp, |_| 0.5, wait)?;
         found.map(|(_, entry)| self.entry(entry)).transpose()
     }
 
@@ -87,7 +87,8 @@ impl TimeIndex {
     /// The last entry of an offset below `offset`.
     pub fn last_below(&self, offset: Offset) -> Result<Option<TimestampEntry>, IndexError> {
         let target = offset.0 - self.base_offset.0;
-        let found = self.entries.last_where(|entry| i64::from(entry.relative_offset) < target, Wait::ForDisk)?;
+        let is_below = |entry: &Stored| i64::from(entry.relative_offset) < target;
+        let found = self.entries.last_where(is_below, |_| 1.0, Wait::ForDisk)?;
         found.map(|(_, entry)| self.entry(entry)).transpose()
     }
 
@@ -110,7 +111,8 @@ impl TimeIndex {
     pub fn truncate_to(&self, offset: Offset) -> Result<(), IndexError> {
         let target = offset.0 - self.base_offset.0;
         // Offsets ascend with the timestamps.
-        let kept = self.entries.last_where(|entry| i64::from(entry.relative_offset) < target, Wait::ForDisk)?;
+        let is_kept = |entry: &Stored| i64::from(entry.relative_offset) < target;
+        let kept = self.entries.last_where(is_kept, |_| 1.0, Wait::ForDisk)?;
         self.entries.truncate(kept.map_or(0, |(n, _)| n + 1))
     }
 
