@@ -21,6 +21,9 @@ use crate::storage::background::{Background, Lane};
 use crate::storage::disk::{Disk, DiskFile, OpenMode};
 use crate::storage::file_name::{FileName, FileState};
 
+/// How many files are looked at for one that is opened, in search of one to close.
+const MAX_LOOKS: usize = 32;
+
 /// A directory whose files follow when it is renamed.
 pub struct Directory {
     path: RwLock<PathBuf>,
@@ -85,8 +88,8 @@ impl FileCache {
         {
             let mut open = self.open.lock();
             open.push_back(Arc::downgrade(file));
-            // Each file is passed over once for having been used, and once more if it stays.
-            let mut looks = 2 * open.len();
+            // A few looks are enough to close as many as are opened; what they pass over comes to the end of the row.
+            let mut looks = MAX_LOOKS;
             while open.len() > self.capacity && looks > 0 {
                 looks -= 1;
                 let Some(weak) = open.pop_front() else { break };

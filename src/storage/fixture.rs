@@ -35,7 +35,19 @@ impl Fixture {
         let archive = fs::read(golden(&format!("{name}.tar.zst"))).unwrap();
         let archive = zstd::decode_all(&archive[..]).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        untar(&archive, dir.path());
+        untar(&archive, dir.path(), |_| true);
+        Fixture { dir }
+    }
+
+    /// Only one of its partitions, and the files beside them.
+    pub fn unpack_only(name: &str, partition: &str) -> Fixture {
+        let archive = fs::read(golden(&format!("{name}.tar.zst"))).unwrap();
+        let archive = zstd::decode_all(&archive[..]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        untar(&archive, dir.path(), |path| match path.split('/').collect::<Vec<_>>()[..] {
+            ["data", dir, _] => dir == partition,
+            _ => true,
+        });
         Fixture { dir }
     }
 
@@ -235,7 +247,7 @@ fn golden(name: &str) -> PathBuf {
 }
 
 /// Unpacks a POSIX archive of plain files and directories.
-fn untar(mut archive: &[u8], to: &Path) {
+fn untar(mut archive: &[u8], to: &Path, wanted: impl Fn(&str) -> bool) {
     while let Some((header, rest)) = archive.split_at_checked(512) {
         let text = |from: usize, len: usize| {
             let field = &header[from..from + len];
@@ -252,6 +264,7 @@ fn untar(mut archive: &[u8], to: &Path) {
         let size = usize::from_str_radix(&text(124, 12), 8).unwrap();
         match header[156] {
             b'5' => fs::create_dir_all(to.join(name)).unwrap(),
+            b'0' | 0 if !wanted(&name) => {}
             b'0' | 0 => {
                 let path = to.join(name);
                 fs::create_dir_all(path.parent().unwrap()).unwrap();

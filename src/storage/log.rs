@@ -72,7 +72,8 @@ pub struct LogParams {
     pub producers: ProducerStateConfig,
     /// Called now and then while a recovery reads.
     pub progress: Option<RecoveryProgress>,
-    /// Called once, from any thread, when the disk fails under this log: its log directory goes offline.
+    /// Called once, from any thread, when the disk fails under this log: its log directory goes offline. It must not call
+    /// the log, whose lock may be held.
     pub on_failure: Option<OnFailure>,
 }
 

@@ -1,5 +1,7 @@
 //! Kafka's own directories, sound and damaged: what is opened must be what Kafka opens, or better.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::storage::fixture::{Expected, Fixture, context, expected, found};
 use crate::types::TopicPartition;
@@ -231,5 +233,123 @@ fn rebuilt_files_are_kafkas() {
             assert_eq!(ours[..], kafkas[..ours.len()], "{topic} {name}");
             assert!(!ours.is_empty() && kafkas[ours.len()..].iter().all(|byte| *byte == 0), "{topic} {name}");
         }
+    }
+}
+
+/// What is done to a file.
+#[derive(Clone, Debug)]
+enum Harm {
+    Flip { at: usize, bits: u8 },
+    Cut { at: usize },
+    Zero { at: usize, len: usize },
+    Append { bytes: Vec<u8> },
+    Remove,
+}
+
+fn harm() -> impl Strategy<Value = Harm> {
+    prop_oneof![
+        4 => (any::<usize>(), 1..=255u8).prop_map(|(at, bits)| Harm::Flip { at, bits }),
+        1 => any::<usize>().prop_map(|at| Harm::Cut { at }),
+        1 => (any::<usize>(), 1..5000usize).prop_map(|(at, len)| Harm::Zero { at, len }),
+        1 => prop::collection::vec(any::<u8>(), 1..100).prop_map(|bytes| Harm::Append { bytes }),
+        1 => Just(Harm::Remove),
+    ]
+}
+
+fn inflict(path: &std::path::Path, harm: &Harm) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let len = bytes.len();
+    match harm {
+        Harm::Flip { at, bits } if len > 0 => bytes[at % len] ^= bits,
+        Harm::Cut { at } if len > 0 => bytes.truncate(at % len),
+        Harm::Zero { at, len: zeros } if len > 0 => {
+            bytes[at % len..].iter_mut().take(*zeros).for_each(|byte| *byte = 0);
+        }
+        Harm::Flip { .. } | Harm::Cut { .. } | Harm::Zero { .. } => {}
+        Harm::Append { bytes: more } => bytes.extend_from_slice(more),
+        Harm::Remove => return std::fs::remove_file(path).unwrap(),
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Everything that can be read, by single fetches; whether something could not.
+fn read_what_is_left(log: &Log) -> (Vec<(i64, Vec<u8>)>, bool) {
+    let (mut found, mut is_damaged) = (Vec::new(), false);
+    let (mut next, end) = (log.log_start_offset(), log.log_end_offset());
+    while next < end {
+        match log.read(next, 1, end, true, Wait::ForDisk) {
+            Ok(read) if read.slice.is_empty() => break,
+            Ok(read) => {
+                let mut bytes = bytes::BytesMut::new();
+                read.slice.read_into(&mut bytes).unwrap();
+                match crate::record::batch::RecordBatch::parse(&bytes) {
+                    Ok(batch) if batch.is_crc_valid() => {
+                        found.push((batch.base_offset().0, bytes.to_vec()));
+                        next = batch.last_offset().plus(1);
+                    }
+                    Ok(_) | Err(_) => {
+                        is_damaged = true;
+                        next = next.plus(1);
+                    }
+                }
+            }
+            Err(ReadError::Corrupt { .. }) => {
+                is_damaged = true;
+                next = next.plus(1);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (found, is_damaged)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is done to a log's files, it opens, serves nothing that was not written, and takes records again. After
+    /// a crash it serves all that it has.
+    #[test]
+    fn any_damage_is_survived(
+        harms in prop::collection::vec((any::<prop::sample::Index>(), harm()), 1..4),
+        clean in any::<bool>(),
+        keep in any::<bool>(),
+    ) {
+        let name = if clean { "damaged-partitions-clean" } else { "damaged-partitions-unclean" };
+        let fixture = Fixture::unpack_only(name, "whole-0");
+        let partition = TopicPartition::new("whole", 0);
+        let damage = if keep { DamagePolicy::KeepReadable } else { DamagePolicy::CutOff };
+        let (log, _) = fixture.open(&context(), &partition, damage);
+        let (written, _) = read_what_is_left(&log);
+        drop(log);
+
+        let fixture = Fixture::unpack_only(name, "whole-0");
+        let dir = fixture.data().join("whole-0");
+        for (which, harm) in &harms {
+            let mut files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+            files.sort();
+            if !files.is_empty() {
+                inflict(&files[which.index(files.len())], harm);
+            }
+        }
+        let (log, _) = fixture.open(&context(), &partition, damage);
+        let (left, is_damaged) = read_what_is_left(&log);
+        for (offset, bytes) in &left {
+            // The magic, the base offset and the epoch are outside of the checksum.
+            let is_written = written.iter().any(|(_, written)| written[17..] == bytes[17..]);
+            prop_assert!(is_written, "a batch at {offset} was never written");
+        }
+        prop_assert!(clean || !is_damaged, "damage is served after a crash");
+        if !clean {
+            let _ = log.offset_for_timestamp(1_795_935_600_000).unwrap();
+            let _ = log.max_timestamp_offset().unwrap();
+            let _ = log.aborted_transactions(log.log_start_offset(), log.log_end_offset()).unwrap();
+        }
+        let end = log.log_end_offset();
+        log.roll().unwrap();
+        prop_assert_eq!(log.log_end_offset(), end);
+        log.close().unwrap();
+        let (again, report) = reopen(&fixture, &log);
+        prop_assert_eq!(again.log_end_offset(), end);
+        prop_assert!(report.bytes_removed == 0, "{:?}", report);
     }
 }
