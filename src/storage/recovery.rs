@@ -35,7 +35,7 @@ use crate::storage::log::{
     ActiveSegment, Log, LogContext, LogEnd, LogOpenError, LogParams, Markers, OPEN, ReadError, Wait, Writer,
 };
 use crate::storage::producer_state::ProducerStateManager;
-use crate::storage::scan::{Frame, HeaderScan};
+use crate::storage::scan::{Frame, HeaderScan, ScanError};
 use crate::storage::segment::{LogSegment, txn_io};
 use crate::types::Offset;
 
@@ -205,27 +205,31 @@ impl Recovery<'_> {
         self.epochs.flush()
     }
 
-    /// Epochs never fall, so a segment is walked over only if the one behind it begins in another epoch.
+    /// Epochs never fall, so a segment is walked over only if the one behind it begins in another epoch. A trusted segment
+    /// may turn out to be damaged: what cannot be read there has no epoch.
     fn epochs_from_batches(&mut self) -> io::Result<()> {
+        let first_epoch = |segment: &Arc<LogSegment>| match segment.first_frame(Wait::ForDisk) {
+            Ok(frame) => Ok(frame.map(|frame| frame.leader_epoch())),
+            Err(ReadError::Corrupt { .. }) => Ok(None),
+            Err(error) => Err(unreadable(error)),
+        };
         for n in 0..self.segments.len() {
             let segment = self.segments[n].clone();
-            let Some(first) = segment.first_frame(Wait::ForDisk).map_err(unreadable)? else {
-                continue;
-            };
-            self.epochs.assign_unflushed(first.leader_epoch(), first.base_offset());
-            let next = self.segments[n + 1..].iter().find(|segment| segment.size() > 0);
-            let next = match next {
-                Some(next) => next.first_frame(Wait::ForDisk).map_err(unreadable)?,
-                None => None,
-            };
-            if next.is_some_and(|next| next.leader_epoch() == first.leader_epoch()) {
-                continue;
-            }
+            let next = self.segments.get(n + 1).map(first_epoch).transpose()?.flatten();
             let file = segment.file()?;
             let base_offset = segment.base_offset();
             let mut scan = HeaderScan::new(&*file, base_offset, 0, segment.size(), base_offset, Wait::ForDisk);
-            while let Some((_, frame)) = scan.next().map_err(|error| unreadable(segment.damaged(error)))? {
-                self.observe_epoch(&frame);
+            loop {
+                match scan.next() {
+                    Ok(Some((_, frame))) => {
+                        self.observe_epoch(&frame);
+                        if next == Some(frame.leader_epoch()) {
+                            break;
+                        }
+                    }
+                    Ok(None) | Err(ScanError::Damaged { .. }) => break,
+                    Err(error) => return Err(unreadable(segment.damaged(error))),
+                }
             }
         }
         Ok(())
