@@ -75,7 +75,8 @@ impl OffsetIndex {
     /// The entry of the largest offset that is at most `offset`.
     pub fn lookup(&self, offset: Offset, wait: Wait) -> Result<Option<OffsetPosition>, IndexError> {
         let target = offset.0 - self.base_offset.0;
-        let found = self.entries.last_where(|entry| i64::from(entry.relative_offset) <= target, part_of(target), wait)?;
+        let found =
+            self.entries.last_where(|entry| i64::from(entry.relative_offset) <= target, part_of(target), wait)?;
         found.map(|(_, entry)| self.position(entry)).transpose()
     }
 
@@ -104,10 +105,6 @@ impl OffsetIndex {
 
     pub fn reset(&self) -> io::Result<()> {
         self.entries.reset()
-    }
-
-    pub fn write_out(&self) -> io::Result<()> {
-        self.entries.write_out()
     }
 
     pub fn trim(&self) -> Result<(), IndexError> {

@@ -120,10 +120,6 @@ impl TimeIndex {
         self.entries.reset()
     }
 
-    pub fn write_out(&self) -> io::Result<()> {
-        self.entries.write_out()
-    }
-
     pub fn trim(&self) -> Result<(), IndexError> {
         self.entries.trim()
     }

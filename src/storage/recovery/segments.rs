@@ -94,7 +94,7 @@ impl Recovery<'_> {
             self.repaired(FileName::new(segment.base_offset(), *kind), "missing", "built it anew");
         }
         self.has_new_names = true;
-        let checked = self.scan(&segment, self.from_start(&segment)?, 0, DamagePolicy::KeepReadable)?;
+        let checked = self.scan(&segment, self.start_over(&segment)?, 0, DamagePolicy::KeepReadable)?;
         // It was not touched by a crash: whatever is damaged, what follows is none the worse for it.
         self.repair(&segment, checked, DamagePolicy::KeepReadable)?;
         segment.seal().map_err(index_io)
@@ -123,9 +123,9 @@ impl Recovery<'_> {
             Some(_) => {
                 let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
                 self.repaired(file, "its last entry points to no batch", "built the indexes anew");
-                self.from_start(&segment)?
+                self.start_over(&segment)?
             }
-            None => self.from_start(&segment)?,
+            None => self.start_over(&segment)?,
         };
         if !self.params.clean_shutdown {
             self.lost_txn_indexes.insert(segment.base_offset());
@@ -143,7 +143,7 @@ impl Recovery<'_> {
     }
 
     /// The whole segment is to be read.
-    fn from_start(&self, segment: &LogSegment) -> io::Result<Start> {
+    fn start_over(&self, segment: &LogSegment) -> io::Result<Start> {
         segment.reset_indexes().map_err(super::unreadable)?;
         Ok(Start { position: 0, offset: segment.base_offset(), last_indexed: 0, named: None })
     }
@@ -273,7 +273,7 @@ impl Recovery<'_> {
         }
         assert!(policy == DamagePolicy::KeepReadable, "cutting off leaves one stretch, at the end");
         self.write_without(segment, &checked.damaged)?;
-        let start = self.from_start(segment)?;
+        let start = self.start_over(segment)?;
         let rebuilt = self.scan(segment, start, 0, policy)?;
         self.last_indexed = rebuilt.last_indexed;
         Ok(())

@@ -1,0 +1,200 @@
+//! Flushes, failing disks, closing, deletion, recovery.
+
+use super::*;
+
+#[test]
+fn flushes_are_shared() {
+    let fixture = Fixture::with(TopicConfig { flush_messages: 2, ..Default::default() });
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    assert!(!append(&log, batch(1, 1, 0)).flush_due);
+    assert!(append(&log, batch(1, 1, 0)).flush_due);
+    assert!(log.is_flush_due(NOW_MS));
+
+    let served = Arc::new(AtomicUsize::new(0));
+    let wait = |offset| {
+        let served = served.clone();
+        log.flush_then(Offset(offset), move |result| {
+            result.unwrap();
+            served.fetch_add(1, Ordering::Relaxed);
+        });
+    };
+    (0..5).for_each(|_| wait(2));
+    let syncs = fixture.faults.syncs.load(Ordering::Relaxed);
+    assert_eq!(served.load(Ordering::Relaxed), 0);
+    context.background.run_pending(Duration::ZERO);
+    assert_eq!(served.load(Ordering::Relaxed), 5);
+    assert_eq!(fixture.faults.syncs.load(Ordering::Relaxed), syncs + 1);
+    assert_eq!(log.recovery_point(), Offset(2));
+    // Durable already.
+    wait(1);
+    assert_eq!(served.load(Ordering::Relaxed), 6);
+    assert!(!append(&log, batch(1, 1, 0)).flush_due);
+}
+
+#[test]
+fn who_waits_for_truncated_records_learns_of_it() {
+    let fixture = Fixture::new();
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    append(&log, batch(1, 1, 0));
+    append(&log, batch(1, 1, 0));
+    let results: Arc<Mutex<Vec<Result<(), FlushError>>>> = Arc::default();
+    for offset in [1, 2] {
+        let results = results.clone();
+        log.flush_then(Offset(offset), move |result| results.lock().push(result));
+    }
+    log.truncate_to(Offset(1)).unwrap();
+    assert!(matches!(results.lock()[..], [Err(FlushError::Truncated)]));
+    context.background.run_pending(Duration::ZERO);
+    assert!(matches!(results.lock()[..], [Err(FlushError::Truncated), Ok(())]));
+}
+
+#[test]
+fn a_failed_flush_is_final() {
+    let fixture = Fixture::new();
+    let context = fixture.context();
+    let failures = Arc::new(AtomicUsize::new(0));
+    let counted = failures.clone();
+    let on_failure: OnFailure = Arc::new(move |_: &io::Error| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let (log, _) = Log::open(&context, LogParams { on_failure: Some(on_failure), ..fixture.params() }).unwrap();
+    append(&log, batch(1, 1, 0));
+    fixture.faults.syncs_fail.store(true, Ordering::Relaxed);
+    let failed: Arc<AtomicUsize> = Arc::default();
+    let seen = failed.clone();
+    log.flush_then(Offset(1), move |result| {
+        assert!(matches!(result, Err(FlushError::Failed(_))));
+        seen.fetch_add(1, Ordering::Relaxed);
+    });
+    context.background.run_pending(Duration::ZERO);
+    assert_eq!(failed.load(Ordering::Relaxed), 1);
+
+    // Even though the disk seems to work again.
+    fixture.faults.syncs_fail.store(false, Ordering::Relaxed);
+    assert!(log.is_offline());
+    assert!(log.flush(Offset(1)).is_err());
+    let refused = log.append_as_leader(batch(1, 1, 0), LeaderEpoch(3), AppendOrigin::Client, Default::default());
+    assert!(matches!(refused, Err(AppendError::Offline)));
+    assert!(matches!(log.truncate_to(Offset(0)), Err(ChangeError::Offline)));
+    assert!(log.close().is_err());
+    assert_eq!(log.recovery_point(), Offset(0));
+    assert_eq!(failures.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_full_disk_fails_the_log_and_leaves_no_half_batch() {
+    let fixture = Fixture::new();
+    let log = fixture.open();
+    append(&log, batch(1, 100, 0));
+    let size = log.size();
+    fixture.faults.room.store(50, Ordering::Relaxed);
+    let full = log.append_as_leader(batch(1, 100, 0), LeaderEpoch(3), AppendOrigin::Client, Default::default());
+    assert!(matches!(full, Err(AppendError::Io(error)) if error.kind() == io::ErrorKind::StorageFull));
+    assert!(log.is_offline());
+    assert_eq!(log.log_end_offset(), Offset(1));
+    assert_eq!(read(&log, 0, 1000, 1), [(0, 0)]);
+    assert_eq!(std::fs::metadata(log.dir().join("00000000000000000000.log")).unwrap().len(), size);
+    fixture.faults.room.store(-1, Ordering::Relaxed);
+    let (log, report) = fixture.reopen(log, false);
+    assert_eq!((log.log_end_offset(), report.repairs), (Offset(1), vec![]));
+    append(&log, batch(1, 100, 0));
+}
+
+#[test]
+fn a_read_error_is_no_damage() {
+    let fixture = Fixture::with(TopicConfig { index_interval_bytes: 100, ..Default::default() });
+    let log = fixture.open();
+    for _ in 0..100 {
+        append(&log, batch(1, 100, 0));
+    }
+    fixture.faults.reads_fail.store(true, Ordering::Relaxed);
+    let result = log.read(Offset(5), 1, Offset(100), true, Wait::ForDisk);
+    assert!(matches!(result, Err(ReadError::Io(_))), "{result:?}");
+    log.close().unwrap();
+    // A disk that cannot be read does not make the log shorter.
+    let opened = Log::open(&fixture.context(), LogParams { clean_shutdown: false, ..fixture.params() });
+    assert!(opened.is_err());
+    fixture.faults.reads_fail.store(false, Ordering::Relaxed);
+    let (log, report) = Log::open(&fixture.context(), LogParams { clean_shutdown: false, ..fixture.params() }).unwrap();
+    assert_eq!((log.log_end_offset(), report.repairs), (Offset(100), vec![]));
+}
+
+#[test]
+fn recovery_reads_from_the_recovery_point_only() {
+    let fixture =
+        Fixture::with(TopicConfig { segment_bytes: 100_000, index_interval_bytes: 1000, ..Default::default() });
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    for n in 0..250 {
+        append(&log, batch(1, 1000, n));
+    }
+    log.flush(Offset(250)).unwrap();
+    context.background.run_pending(Duration::ZERO);
+    let size = log.size();
+    for n in 250..260 {
+        append(&log, batch(1, 1000, n));
+    }
+    let steps: Arc<Mutex<Vec<crate::storage::recovery::RecoveryStep>>> = Arc::default();
+    let told = steps.clone();
+    // The indexes' entries for it were not all written out: that is made up for.
+    let params = LogParams {
+        recovery_point: log.recovery_point(),
+        clean_shutdown: false,
+        progress: Some(Arc::new(move |step: &_| told.lock().push(step.clone()))),
+        ..fixture.params()
+    };
+    let tail = log.segments().last().unwrap().size;
+    drop(log);
+    let (log, report) = Log::open(&fixture.context(), params).unwrap();
+    assert_eq!((log.log_end_offset(), log.recovery_point()), (Offset(260), Offset(250)));
+    assert!(report.bytes_scanned <= tail && report.bytes_scanned < size / 2, "{report:?}");
+    assert_eq!(report.repairs, []);
+    let last = steps.lock().last().unwrap().clone();
+    assert_eq!((last.bytes_read, last.bytes_total, last.segments_left), (report.bytes_scanned, tail, 0));
+    for offset in [0, 100, 249, 259] {
+        assert_eq!(read(&log, offset, 1, 260), [(offset, offset)]);
+        assert_eq!(log.offset_for_timestamp(offset).unwrap().unwrap().offset, Offset(offset));
+    }
+}
+
+#[test]
+fn a_closed_log_is_read_but_not_written() {
+    let fixture = Fixture::new();
+    let log = fixture.open();
+    append(&log, batch(3, 1, 0));
+    log.close().unwrap();
+    assert_eq!(log.recovery_point(), Offset(3));
+    assert_eq!(read(&log, 0, 100, 3), [(0, 2)]);
+    let refused = log.append_as_leader(batch(1, 1, 0), LeaderEpoch(3), AppendOrigin::Client, Default::default());
+    assert!(matches!(refused, Err(AppendError::Offline)));
+    // An idle log changes nothing when it is opened and closed, not even the times of its files.
+    let names = fixture.file_names();
+    let modified =
+        |name: &String| std::fs::metadata(fixture.dir.path().join("t-0").join(name)).unwrap().modified().unwrap();
+    let times: Vec<_> = names.iter().map(modified).collect();
+    let (log, _) = fixture.reopen(log, true);
+    log.close().unwrap();
+    assert_eq!(fixture.file_names(), names);
+    assert_eq!(names.iter().map(modified).collect::<Vec<_>>(), times);
+}
+
+#[test]
+fn a_deleted_log_goes_after_a_while() {
+    let fixture = Fixture::with(TopicConfig { file_delete_delay_ms: 100, ..Default::default() });
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    append(&log, batch(3, 1, 0));
+    let slice = log.read(Offset(0), 100, Offset(3), true, Wait::ForDisk).unwrap().slice;
+    let dir = log.delete().unwrap();
+    assert!(dir.file_name().unwrap().to_str().unwrap().starts_with("t-0."));
+    assert!(dir.exists() && !fixture.dir.path().join("t-0").exists());
+    assert!(log.is_offline());
+    // The name is free for a new log.
+    let again = fixture.open();
+    assert_eq!(again.log_end_offset(), Offset(0));
+    context.background.run_pending(Duration::from_millis(100));
+    assert!(!dir.exists());
+    assert_eq!(bytes_of(&slice).len(), slice.len());
+}

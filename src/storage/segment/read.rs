@@ -1,0 +1,193 @@
+//! Finding things in a segment: batches by offset, the largest timestamp, aborted transactions; and what is done about an
+//! index that is wrong.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use crate::record::batch::NO_TIMESTAMP;
+use crate::storage::disk::DiskFile;
+use crate::storage::index_file::IndexError;
+use crate::storage::log::{ReadError, Wait};
+use crate::storage::scan::{Frame, HeaderScan, ScanError};
+use crate::storage::segment::{BatchPosition, LogSegment, MaxTimestamp};
+use crate::storage::time_index::TimestampEntry;
+use crate::storage::txn_index::AbortedTxn;
+use crate::types::Offset;
+
+impl LogSegment {
+    /// The first batch whose last offset is `offset` or larger, among the first `end` bytes.
+    pub fn find(&self, offset: Offset, end: u64, wait: Wait) -> Result<Option<BatchPosition>, ReadError> {
+        let file = self.log.get()?;
+        let from_start = || self.walk(&*file, 0, self.base_offset, offset, end, wait);
+        if self.distrusts_index.load(Ordering::Relaxed) {
+            return from_start().map_err(|error| self.damaged(error));
+        }
+        let entry = match self.offset_index.lookup(offset, wait) {
+            Ok(entry) => entry,
+            Err(IndexError::Corrupt(reason)) => {
+                self.distrust(&reason);
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(entry) = entry.filter(|entry| u64::from(entry.position) < end) else {
+            return from_start().map_err(|error| self.damaged(error));
+        };
+        // The entry names the last offset of the batch at its position. A batch that begins later, or none at all,
+        // gives an index away that belongs to something else.
+        let named = self.walk(&*file, entry.position.into(), self.base_offset, entry.offset, end, wait);
+        match named {
+            Ok(Some(batch)) if batch.position == u64::from(entry.position) && batch.base_offset <= entry.offset => {
+                if batch.last_offset >= offset {
+                    return Ok(Some(batch));
+                }
+                let next = batch.position + batch.size;
+                self.walk(&*file, next, batch.last_offset.plus(1), offset, end, wait)
+                    .map_err(|error| self.damaged(error))
+            }
+            Ok(_) | Err(ScanError::Damaged { .. }) => {
+                self.distrust("an entry of the offset index points to nothing");
+                from_start().map_err(|error| self.damaged(error))
+            }
+            Err(error) => Err(self.damaged(error)),
+        }
+    }
+
+    fn walk(
+        &self,
+        file: &dyn DiskFile,
+        position: u64,
+        next_offset: Offset,
+        target: Offset,
+        end: u64,
+        wait: Wait,
+    ) -> Result<Option<BatchPosition>, ScanError> {
+        let mut scan = HeaderScan::new(file, self.base_offset, position, end, next_offset, wait);
+        while let Some((position, frame)) = scan.next()? {
+            if frame.last_offset() >= target {
+                return Ok(Some(batch_position(position, &frame)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The largest timestamp and the last offset of its batch, as far as the index, or what was appended, tells.
+    pub fn max_timestamp(&self) -> Result<Option<TimestampEntry>, IndexError> {
+        if let MaxTimestamp::Known(known) = *self.max_timestamp.lock() {
+            return Ok(known);
+        }
+        let max = match self.time_index.last(Wait::ForDisk)? {
+            // Either no record has a timestamp, or the file was lost.
+            None if self.size() > 0 => self.find_max_timestamp().map_err(|error| match error {
+                ReadError::Io(error) => IndexError::Io(error),
+                error => IndexError::Corrupt(error.to_string()),
+            })?,
+            last => last,
+        };
+        let mut known = self.max_timestamp.lock();
+        // Unless something was appended meanwhile.
+        if let MaxTimestamp::NotRead = *known {
+            *known = MaxTimestamp::Known(max);
+        }
+        Ok(max)
+    }
+
+    /// The largest timestamp by the time index, and by the batches behind its last entry.
+    pub fn find_max_timestamp(&self) -> Result<Option<TimestampEntry>, ReadError> {
+        let mut max = self.time_index.last(Wait::ForDisk)?;
+        let end = self.size();
+        let from = match max {
+            Some(entry) => self.find(entry.offset, end, Wait::ForDisk)?.map_or(end, |batch| batch.position),
+            None => 0,
+        };
+        let file = self.log.get()?;
+        let mut scan = HeaderScan::new(&*file, self.base_offset, from, end, self.base_offset, Wait::ForDisk);
+        while let Some((_, frame)) = scan.next().map_err(|error| self.damaged(error))? {
+            if frame.max_timestamp() > max.map_or(NO_TIMESTAMP, |max| max.timestamp) {
+                max = Some(TimestampEntry { timestamp: frame.max_timestamp(), offset: frame.last_offset() });
+            }
+        }
+        Ok(max)
+    }
+
+    /// Builds both indexes anew from the batches. Only for a segment that takes no more.
+    pub fn rebuild_indexes(&self, interval: u64) -> Result<(), ReadError> {
+        let end = self.size();
+        let file = self.log.get()?;
+        self.reset_indexes()?;
+        let mut scan = HeaderScan::new(&*file, self.base_offset, 0, end, self.base_offset, Wait::ForDisk);
+        let mut indexed_at = 0;
+        while let Some((position, frame)) = scan.next().map_err(|error| self.damaged(error))? {
+            self.observe_timestamp(TimestampEntry { timestamp: frame.max_timestamp(), offset: frame.last_offset() })?;
+            if position - indexed_at > interval {
+                self.append_index_entries(frame.last_offset(), position)?;
+                indexed_at = position;
+            }
+        }
+        self.seal()?;
+        Ok(())
+    }
+
+    /// The header of the first batch.
+    pub fn first_frame(&self, wait: Wait) -> Result<Option<Frame>, ReadError> {
+        let size = self.size();
+        if size == 0 {
+            return Ok(None);
+        }
+        let file = self.log.get()?;
+        let mut scan = HeaderScan::new(&*file, self.base_offset, 0, size, self.base_offset, wait);
+        Ok(scan.next().map_err(|error| self.damaged(error))?.map(|(_, frame)| frame))
+    }
+
+    /// Adds the aborted transactions of this segment that overlap `start..end` to `found`; returns whether later
+    /// segments can have no more.
+    pub fn collect_aborted(&self, start: Offset, end: Offset, found: &mut Vec<AbortedTxn>) -> Result<bool, ReadError> {
+        // A clone, so that the file is not read under the lock.
+        let index = self.with_txn_index(false, |index| Ok(index.map(|index| index.clone())));
+        match index.map_err(|error| self.txn_damaged(error))? {
+            Some(index) => index.collect(start, end, found).map_err(|error| self.txn_damaged(error)),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the index was caught lying and not built anew since.
+    pub fn distrusts_index(&self) -> bool {
+        self.distrusts_index.load(Ordering::Relaxed)
+    }
+
+    pub fn distrust(&self, reason: &str) {
+        if !self.distrusts_index.swap(true, Ordering::Relaxed) {
+            tracing::warn!(path = %self.log.path().display(), reason, "index of a segment is wrong; reading without it");
+        }
+    }
+
+    pub fn damaged(&self, error: ScanError) -> ReadError {
+        match error {
+            ScanError::WouldBlock => ReadError::WouldBlock,
+            ScanError::Damaged { position, reason } => {
+                ReadError::Corrupt { segment_base_offset: self.base_offset, position, reason }
+            }
+            ScanError::Io(error) => ReadError::Io(error),
+        }
+    }
+}
+
+fn batch_position(position: u64, frame: &Frame) -> BatchPosition {
+    BatchPosition {
+        base_offset: frame.base_offset(),
+        last_offset: frame.last_offset(),
+        position,
+        size: frame.size() as u64,
+    }
+}
+
+impl From<IndexError> for ReadError {
+    fn from(error: IndexError) -> ReadError {
+        match error {
+            IndexError::WouldBlock => ReadError::WouldBlock,
+            // Only where no batches can be read instead.
+            IndexError::Corrupt(reason) => ReadError::Io(io::Error::new(io::ErrorKind::InvalidData, reason)),
+            IndexError::Io(error) => ReadError::Io(error),
+        }
+    }
+}
