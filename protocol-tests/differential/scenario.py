@@ -227,6 +227,30 @@ class Session:
         except TimeoutError:
             self.record(label, "silent")
 
+    def probe(self, frame, api, version, timeout=5.0):
+        """What becomes of a frame, in a word: `closed`, `silent`, `malformed`, or the answer's error codes. Leaves no step: for scenarios
+        that send many and record them together."""
+        connection = self.connection("probe")
+        connection.send(frame)
+        try:
+            answer = connection.receive(timeout)
+        except TimeoutError:
+            outcome = "silent"
+        else:
+            outcome = "closed" if answer is None else self.error_codes(api, version, answer)
+        if outcome in ("closed", "silent"):
+            self.connections.pop("probe").close()
+        return outcome
+
+    def error_codes(self, api, version, frame):
+        try:
+            answer = messages.response(api, version, frame)[1]
+        except Malformed as problem:
+            return f"malformed: {problem}"
+        # each once: of how many topics a damaged request speaks is chance
+        codes = dict.fromkeys(str(part["ErrorCode"]) for part in normalise.structures(answer) if "ErrorCode" in part)
+        return "errors " + " ".join(codes)
+
     def quiet_for(self, seconds, conn=0, note=""):
         """Records whether nothing comes for so long."""
         self.record(f"quiet {note}".strip(), self.connection(conn).is_quiet(seconds))
