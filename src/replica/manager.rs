@@ -5,8 +5,9 @@
 //! is the metadata published; so whatever the metadata names is served.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::RwLock;
@@ -22,6 +23,9 @@ use crate::metadata::image::{
 use crate::storage::manager::{LogManager, NewLog};
 use crate::storage::recovery::DamagePolicy;
 use crate::types::{Offset, PartitionId, TopicId, TopicName, TopicPartition};
+
+/// Partitions that are opened, or get a new leader epoch, at the same time.
+const PARALLEL_OPENS: usize = 32;
 
 /// Why a partition is not to be had here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -62,6 +66,39 @@ impl HostedTopic {
             None => Err(LookupError::UnknownTopicOrPartition),
         }
     }
+}
+
+/// A partition as the metadata wants it, and as it is.
+struct Assignment<'a> {
+    topic: &'a Arc<TopicImage>,
+    id: PartitionId,
+    registration: &'a PartitionRegistration,
+    config: Arc<TopicConfig>,
+    before: Option<Hosted>,
+}
+
+/// The results of `work` for all items, in their order, by several threads if there are several items.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = items.len().min(PARALLEL_OPENS);
+    if threads <= 1 {
+        return items.iter().map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut done = Vec::new();
+        while let at = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(item) = items.get(at)
+        {
+            done.push((at, work(item)));
+        }
+        done
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    results.sort_unstable_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 #[derive(Default)]
@@ -156,45 +193,52 @@ impl ReplicaManager {
             self.delete_topic(topic);
         }
         let changed = delta.created_topics.iter().chain(delta.changed_topics.keys());
-        for topic in changed.filter_map(|&id| image.topic_by_id(id)) {
-            self.apply_topic(image, topic);
-        }
+        self.apply_topics(image, changed.filter_map(|&id| image.topic_by_id(id)));
         self.apply_configs(image, delta);
         self.started.store(true, Ordering::Relaxed);
     }
 
-    fn apply_topic(&self, image: &MetadataImage, topic: &TopicImage) {
-        let known = self.topics.read().by_id.get(&topic.id).cloned();
-        let config = Arc::new(self.topic_config(image, &topic.name));
-        let mut partitions = Vec::with_capacity(topic.partitions.len());
-        for (&id, registration) in topic.partitions.iter() {
-            let before = known.as_ref().and_then(|known| known.partitions.get(id.0 as usize).cloned());
-            let hosted = match before {
-                _ if !registration.replicas.contains(&self.config.node_id) => Hosted::Elsewhere,
-                Some(hosted @ (Hosted::Online(_) | Hosted::Offline)) => hosted,
-                _ => self.open(topic, id, registration, &config),
-            };
-            if let Hosted::Online(partition) = &hosted
-                && let Err(error) = partition.apply(registration, self.config.node_id)
-            {
-                error!(partition = %partition.topic_partition(), %error, "the partition cannot be led");
+    fn apply_topics<'a>(&self, image: &MetadataImage, topics: impl Iterator<Item = &'a Arc<TopicImage>>) {
+        let mut assignments = Vec::new();
+        for topic in topics {
+            let known = self.topics.read().by_id.get(&topic.id).cloned();
+            let config = Arc::new(self.topic_config(image, &topic.name));
+            for (&id, registration) in topic.partitions.iter() {
+                let before = known.as_ref().and_then(|known| known.partitions.get(id.0 as usize).cloned());
+                assignments.push(Assignment { topic, id, registration, config: config.clone(), before });
             }
-            partitions.push(hosted);
         }
-        let hosted = Arc::new(HostedTopic { name: topic.name.clone(), partitions });
-        let mut topics = self.topics.write();
-        topics.by_id.insert(topic.id, hosted.clone());
-        topics.by_name.insert(topic.name.clone(), hosted);
+        // Each waits for the disk several times, and the disk takes many at once.
+        let mut hosted = in_parallel(&assignments, |assignment| self.host(assignment)).into_iter();
+        for of_topic in assignments.chunk_by(|a, b| a.topic.id == b.topic.id) {
+            let topic = of_topic[0].topic;
+            let partitions = hosted.by_ref().take(of_topic.len()).collect();
+            let hosted = Arc::new(HostedTopic { name: topic.name.clone(), partitions });
+            let mut topics = self.topics.write();
+            topics.by_id.insert(topic.id, hosted.clone());
+            topics.by_name.insert(topic.name.clone(), hosted);
+        }
     }
 
-    fn open(
-        &self,
-        topic: &TopicImage,
-        id: PartitionId,
-        registration: &PartitionRegistration,
-        config: &Arc<TopicConfig>,
-    ) -> Hosted {
-        let topic_partition = TopicPartition { topic: topic.name.clone(), partition: id };
+    /// Brings one partition into the state that the metadata wants.
+    fn host(&self, assignment: &Assignment<'_>) -> Hosted {
+        let registration = assignment.registration;
+        let hosted = match &assignment.before {
+            _ if !registration.replicas.contains(&self.config.node_id) => Hosted::Elsewhere,
+            Some(hosted @ (Hosted::Online(_) | Hosted::Offline)) => hosted.clone(),
+            Some(Hosted::Elsewhere) | None => self.open(assignment),
+        };
+        if let Hosted::Online(partition) = &hosted
+            && let Err(error) = partition.apply(registration, self.config.node_id)
+        {
+            error!(partition = %partition.topic_partition(), %error, "the partition cannot be led");
+        }
+        hosted
+    }
+
+    fn open(&self, assignment: &Assignment<'_>) -> Hosted {
+        let Assignment { topic, id, registration, config, .. } = assignment;
+        let topic_partition = TopicPartition { topic: topic.name.clone(), partition: *id };
         let new = NewLog {
             topic_id: topic.id,
             config: config.clone(),

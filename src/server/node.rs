@@ -331,7 +331,10 @@ fn load_logs(config: &Arc<BrokerConfig>, logs: &Arc<LogManager>, image: &Arc<Met
         LoadEvent::Began { dir, logs, clean_shutdown } => {
             info!(dir = %dir.display(), logs, clean_shutdown, "loading logs");
         }
-        LoadEvent::Recovering { partition, step } => info!(%partition, ?step, "recovering"),
+        LoadEvent::Recovering { partition, step } => {
+            info!(%partition, segment = %step.base_offset, bytes_read = step.bytes_read, bytes_total = step.bytes_total,
+                segments_left = step.segments_left, "recovering");
+        }
         LoadEvent::Loaded { partition, loaded, total, .. } => {
             if loaded % 1000 == 0 || loaded == total {
                 info!(%partition, loaded, total, "loaded log");
