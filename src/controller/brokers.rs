@@ -17,7 +17,6 @@ use kafka_protocol::messages::{
 };
 
 use super::decision::{ApiError, Decision};
-use super::features::FEATURES;
 use super::partition_change::PartitionChange;
 use super::settings::ControllerSettings;
 use crate::metadata::image::{FeaturesImage, MetadataImage, PartitionRegistration};
@@ -333,11 +332,6 @@ fn change_partitions(
             records.extend(change.decide(acceptable));
         }
     }
-}
-
-/// What this version says of itself in a registration: the levels of each feature it can work with.
-pub fn supported_features() -> impl Iterator<Item = (&'static str, crate::metadata::image::VersionRange)> {
-    FEATURES.iter().map(|feature| (feature.name, feature.supported))
 }
 
 #[cfg(test)]

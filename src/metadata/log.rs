@@ -266,10 +266,6 @@ impl MetadataLog {
         &self.disk
     }
 
-    pub fn newest_snapshot(&self) -> Option<SnapshotId> {
-        self.snapshots.keys().next_back().copied()
-    }
-
     /// Appends whole batches that carry their offsets and the epoch. Durable only after [`MetadataLog::flush`].
     pub fn append(&mut self, batches: Bytes, epoch: LeaderEpoch, now_ms: i64) -> Result<(), MetadataAppendError> {
         let defaults = TopicConfig::default();

@@ -20,23 +20,11 @@ impl MetadataVersion {
         usize::try_from(self.0 - Self::MINIMUM.0).ok().and_then(|at| NAMES.get(at)).copied().unwrap_or("unknown")
     }
 
-    pub fn is_supported(self) -> bool {
-        (Self::MINIMUM..=Self::LATEST).contains(&self)
-    }
-
     pub fn register_broker_record_version(self) -> i16 {
         match self.0 {
             30.. => 4,
             17.. => 3,
             8.. => 2,
-            _ => 1,
-        }
-    }
-
-    pub fn broker_registration_change_record_version(self) -> i16 {
-        match self.0 {
-            30.. => 3,
-            17.. => 2,
             _ => 1,
         }
     }

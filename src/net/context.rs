@@ -51,11 +51,6 @@ impl ConnectionContext {
     pub fn client(&self) -> Option<&ClientInformation> {
         self.client.get().map(Box::as_ref)
     }
-
-    /// Name of the principal (type `User`) that requests of this connection act as.
-    pub fn principal_name(&self) -> &str {
-        "ANONYMOUS"
-    }
 }
 
 /// Kafka's form of a connection id, `local-peer-number`.

@@ -96,11 +96,5 @@ impl RequestHeader {
     }
 }
 
-/// The first two fields of a frame, for a log line about one that was refused.
-pub fn peek_api(frame: &[u8]) -> Option<(i16, i16)> {
-    let &[a, b, c, d, ..] = frame else { return None };
-    Some((i16::from_be_bytes([a, b]), i16::from_be_bytes([c, d])))
-}
-
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ pub mod builder;
 pub mod compression;
 pub mod control;
 pub mod produced;
-#[allow(clippy::module_inception)]
+#[expect(clippy::module_inception, reason = "a record is what the module is about, and a file of its own")]
 pub mod record;
 
 #[cfg(test)]

@@ -250,7 +250,7 @@ impl ReplicaManager {
         match self.logs.get_or_create(&topic_partition, new) {
             Ok(log) => {
                 let high_watermark = self.high_watermarks.get(&topic_partition).copied().unwrap_or(Offset(0));
-                Hosted::Online(Arc::new(Partition::new(topic.id, log, high_watermark)))
+                Hosted::Online(Arc::new(Partition::new(log, high_watermark)))
             }
             Err(error) => {
                 error!(partition = %topic_partition, %error, "the partition's log cannot be opened");

@@ -29,7 +29,7 @@ use crate::storage::log::{
 };
 use crate::storage::slice::LogSlice;
 use crate::storage::validate::{self, AppendOrigin, TargetCompression, ValidateError, ValidationConfig};
-use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
+use crate::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
 
 /// This broker does not lead the partition, or not in the epoch that the request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -150,7 +150,6 @@ struct Leadership {
 /// See the module.
 pub struct Partition {
     topic_partition: TopicPartition,
-    topic_id: TopicId,
     log: Arc<Log>,
     /// Held for reading over an append, so that no append outlives the leadership it was checked against.
     leadership: RwLock<Leadership>,
@@ -162,11 +161,10 @@ pub struct Partition {
 
 impl Partition {
     /// A partition that nobody leads yet, see [`Self::apply`].
-    pub fn new(topic_id: TopicId, log: Arc<Log>, high_watermark: Offset) -> Partition {
+    pub fn new(log: Arc<Log>, high_watermark: Offset) -> Partition {
         let within = high_watermark.clamp(log.log_start_offset(), log.log_end_offset());
         Partition {
             topic_partition: log.topic_partition().clone(),
-            topic_id,
             log,
             leadership: RwLock::new(Leadership {
                 is_leader: false,
@@ -185,18 +183,6 @@ impl Partition {
         &self.topic_partition
     }
 
-    pub fn topic_id(&self) -> TopicId {
-        self.topic_id
-    }
-
-    pub fn leader_epoch(&self) -> LeaderEpoch {
-        self.leadership.read().leader_epoch
-    }
-
-    pub fn config(&self) -> Arc<TopicConfig> {
-        self.log.config()
-    }
-
     pub fn update_config(&self, config: Arc<TopicConfig>) {
         self.log.update_config(config);
     }
@@ -213,10 +199,6 @@ impl Partition {
 
     pub fn log_start_offset(&self) -> Offset {
         self.log.log_start_offset()
-    }
-
-    pub fn log_end_offset(&self) -> Offset {
-        self.log.log_end_offset()
     }
 
     /// Takes over the controller's decision: leads, in a new epoch perhaps, or leads no more.

@@ -67,8 +67,6 @@ const DEFAULT_CONTROLLER_PORT: u16 = 9093;
 pub enum NodeError {
     #[error(transparent)]
     Directories(#[from] EnsembleError),
-    #[error("{}: {source}", path.display())]
-    Directory { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
@@ -234,11 +232,7 @@ fn open(
             log_dirs: directories.log_dirs,
             recovery_threads_per_data_dir: config.num_recovery_threads_per_data_dir.max(1) as usize,
             file_delete_delay_ms: config.topic_defaults.file_delete_delay_ms,
-            producers: ProducerStateConfig {
-                expiration_ms: i64::from(config.producer_id_expiration_ms),
-                max_transaction_timeout_ms: i64::from(config.transaction_max_timeout_ms),
-                verification_enabled: config.transaction_partition_verification_enable,
-            },
+            producers: ProducerStateConfig::of(config),
             on_failure: Arc::new(on_failure),
         },
     )?;

@@ -229,8 +229,7 @@ const MAX_IO_SLICES: usize = 1024;
 pub struct RealDisk;
 
 impl RealDisk {
-    // It is never used but behind the seam.
-    #[allow(clippy::new_ret_no_self)]
+    #[expect(clippy::new_ret_no_self, reason = "it is never used but behind the seam")]
     pub fn new() -> Arc<dyn Disk> {
         Arc::new(RealDisk)
     }

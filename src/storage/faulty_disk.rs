@@ -27,7 +27,7 @@ pub struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    pub fn new() -> (Arc<dyn Disk>, Arc<Faults>) {
+    pub fn with_faults() -> (Arc<dyn Disk>, Arc<Faults>) {
         let faults = Arc::new(Faults { room: AtomicI64::new(-1), ..Faults::default() });
         (Arc::new(FaultyDisk { faults: faults.clone() }), faults)
     }

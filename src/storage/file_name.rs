@@ -27,10 +27,6 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// All files that a segment consists of.
-    pub const OF_SEGMENT: [FileKind; 4] =
-        [FileKind::Log, FileKind::OffsetIndex, FileKind::TimeIndex, FileKind::TxnIndex];
-
     fn extension(self) -> &'static str {
         match self {
             FileKind::Log => "log",

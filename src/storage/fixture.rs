@@ -338,7 +338,7 @@ impl Sha256 {
 /// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
 fn round_constants() -> [u32; 64] {
     static CONSTANTS: std::sync::LazyLock<[u32; 64]> = std::sync::LazyLock::new(|| {
-        let is_prime = |n: &u128| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0);
+        let is_prime = |n: &u128| (2..*n).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
         let mut primes = (2u128..).filter(is_prime);
         std::array::from_fn(|_| {
             // The largest r with r^3 <= p * 2^96 is the cube root of p with 32 bits behind the point.

@@ -435,14 +435,17 @@ impl LogManager {
 
     /// Takes over changed settings of producers.
     pub fn update_producers(&self, config: ProducerStateConfig) {
-        *self.producers.write() = config;
+        if std::mem::replace(&mut *self.producers.write(), config) == config {
+            return;
+        }
         for (_, log) in self.logs() {
             log.with_producers(|producers| producers.set_config(config));
         }
     }
 
     /// Flushes and closes all logs, writes the root checkpoints and then the clean-shutdown markers, and gives the
-    /// directories free. Before [`LogManager::load`] was done nothing is written. `broker_epoch`: -1 if this broker was never registered. Nothing can be made or deleted afterwards.
+    /// directories free. Before [`LogManager::load`] was done nothing is written. `broker_epoch`: -1 if this broker was
+    /// never registered. Nothing can be made or deleted afterwards.
     pub fn shutdown(&self, broker_epoch: i64, high_watermarks: &BTreeMap<TopicPartition, Offset>) {
         let stage = std::mem::replace(&mut *self.stage.write(), Stage::Closing);
         self.close_all();
@@ -467,12 +470,12 @@ impl LogManager {
     }
 
     fn close_all(&self) {
-        let queues: Vec<(Arc<LogDir>, Vec<(TopicPartition, Arc<Log>)>)> = self
+        let queues = self
             .dirs
             .iter()
             .filter(|dir| dir.is_online())
             .map(|dir| (dir.clone(), self.logs_in(dir.id).into_iter().collect()))
-            .collect();
+            .collect::<Queues<(TopicPartition, Arc<Log>)>>();
         for_each_in_parallel(queues, self.config.recovery_threads_per_data_dir, |dir, (partition, log)| {
             if let Err(error) = log.close() {
                 warn!(%partition, %error, "log could not be closed");
@@ -494,12 +497,11 @@ impl Drop for Busy<'_> {
     }
 }
 
+/// What is to be done in each directory.
+type Queues<T> = Vec<(Arc<LogDir>, Vec<T>)>;
+
 /// Does `act` for everything in each directory's queue, with up to `threads` threads per directory.
-fn for_each_in_parallel<T: Send>(
-    queues: Vec<(Arc<LogDir>, Vec<T>)>,
-    threads: usize,
-    act: impl Fn(&Arc<LogDir>, T) + Sync,
-) {
+fn for_each_in_parallel<T: Send>(queues: Queues<T>, threads: usize, act: impl Fn(&Arc<LogDir>, T) + Sync) {
     let queues: Vec<_> =
         queues.into_iter().map(|(dir, items)| (dir, items.len(), Mutex::new(items.into_iter()))).collect();
     std::thread::scope(|scope| {

@@ -28,6 +28,7 @@ pub use entry::{BatchMetadata, ProducerStateEntry, RETAINED_BATCHES};
 pub use verification::{VerificationGuard, VerificationStateEntry};
 
 use self::snapshot::CorruptSnapshot;
+use crate::config::BrokerConfig;
 use crate::storage::disk::{Disk, DiskFile, OpenMode};
 use crate::storage::file_cache::Directory;
 use crate::storage::file_name::{FileKind, FileName, FileState};
@@ -47,6 +48,17 @@ pub struct ProducerStateConfig {
     pub max_transaction_timeout_ms: i64,
     /// `transaction.partition.verification.enable`
     pub verification_enabled: bool,
+}
+
+impl ProducerStateConfig {
+    /// These settings among those of the broker.
+    pub fn of(config: &BrokerConfig) -> ProducerStateConfig {
+        ProducerStateConfig {
+            expiration_ms: i64::from(config.producer_id_expiration_ms),
+            max_transaction_timeout_ms: i64::from(config.transaction_max_timeout_ms),
+            verification_enabled: config.transaction_partition_verification_enable,
+        }
+    }
 }
 
 impl Default for ProducerStateConfig {

@@ -93,17 +93,6 @@ impl LogSlice {
         self.read(&mut buffer[start..]).inspect_err(|_| buffer.truncate(start))
     }
 
-    /// Appends all bytes of the slice to `buffer` if that needs no waiting for the disk; returns whether it did.
-    pub fn read_cached_into(&self, buffer: &mut BytesMut) -> io::Result<bool> {
-        let start = buffer.len();
-        buffer.resize(start + self.len, 0);
-        let read = self.read_cached(&mut buffer[start..]);
-        if !matches!(read, Ok(true)) {
-            buffer.truncate(start);
-        }
-        read
-    }
-
     /// Whether the slice can probably be sent without waiting for the disk: its first and last byte are in memory.
     pub fn is_cached(&self) -> io::Result<bool> {
         let Some(file) = &self.file else { return Ok(true) };
@@ -159,8 +148,10 @@ mod tests {
         let mut buffer = BytesMut::from(&b"x"[..]);
         slice.read_into(&mut buffer).unwrap();
         assert!(slice.is_cached().unwrap());
-        assert!(slice.read_cached_into(&mut buffer).unwrap());
-        assert_eq!(&buffer[..], b"x34563456");
+        assert_eq!(&buffer[..], b"x3456");
+        let mut cached = [0; 4];
+        assert!(slice.read_cached(&mut cached).unwrap());
+        assert_eq!(&cached, b"3456");
         assert!(slice.fd().is_some());
         slice.read_ahead().unwrap();
         assert_eq!(slice.clone().truncated(2).len(), 2);
@@ -176,7 +167,7 @@ mod tests {
 
         let mut buffer = BytesMut::new();
         assert_eq!(slice.read_into(&mut buffer).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        assert_eq!(slice.read_cached_into(&mut buffer).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(slice.read_cached(&mut [0; 4]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert!(slice.read_ahead().is_err());
         assert!(buffer.is_empty());
     }

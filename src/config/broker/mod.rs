@@ -11,7 +11,6 @@ use std::sync::Arc;
 use super::endpoint::{Endpoint, SecurityProtocol};
 use super::keys::{Values, broker_keys};
 use super::topic::TopicConfig;
-use super::value::ConfigValue;
 use crate::types::BrokerId;
 
 mod listeners;
@@ -210,13 +209,6 @@ pub struct BrokerConfig {
     pub transaction_state_log_replication_factor: i16,
     pub transaction_state_log_segment_bytes: i32,
     pub transactional_id_expiration_ms: i32,
-}
-
-impl BrokerConfig {
-    /// The value of any key; `None` when it is unknown, or not set and without a default.
-    pub fn value(&self, key: &str) -> Option<&ConfigValue> {
-        self.values.get(key)
-    }
 }
 
 /// What was given, without secrets.

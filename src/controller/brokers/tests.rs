@@ -8,7 +8,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::*;
 use crate::config::BrokerConfig;
-use crate::controller::features::{bootstrap_records, cluster_min_insync_replicas};
+use crate::controller::features::{FEATURES, bootstrap_records, cluster_min_insync_replicas};
 use crate::metadata::image::{LeaderRecoveryState, MetadataDelta};
 use crate::metadata::records::{ConfigRecord, PartitionRecord, TopicRecord};
 use crate::types::{LeaderEpoch, PartitionId, TopicId};
@@ -40,11 +40,11 @@ impl Cluster {
     }
 
     fn request(id: i32, incarnation: u128) -> BrokerRegistrationRequest {
-        let features = supported_features().map(|(name, range)| {
+        let features = FEATURES.iter().map(|feature| {
             Feature::default()
-                .with_name(StrBytes::from_static_str(name))
-                .with_min_supported_version(range.min)
-                .with_max_supported_version(range.max)
+                .with_name(StrBytes::from_static_str(feature.name))
+                .with_min_supported_version(feature.supported.min)
+                .with_max_supported_version(feature.supported.max)
         });
         BrokerRegistrationRequest::default()
             .with_broker_id(WireBrokerId(id))

@@ -14,6 +14,7 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::config::BrokerConfig;
 use crate::controller::ControllerHandle;
+use crate::controller::features::FEATURES;
 use crate::controller::start::{ControllerParams, StartError, StartedController, start};
 use crate::metadata::fixtures;
 use crate::metadata::image::{ConfigResource, Endpoint, LeaderRecoveryState};
@@ -79,11 +80,11 @@ fn text(text: &str) -> StrBytes {
 /// Registers the broker and unfences it; gives its epoch.
 async fn bring_up(controller: &ControllerHandle, dir: &Path, previous_epoch: i64) -> i64 {
     let directory = MetaProperties::read(&RealDisk, dir).unwrap().unwrap().directory_id.unwrap();
-    let features = brokers::supported_features().map(|(name, range)| {
+    let features = FEATURES.iter().map(|feature| {
         broker_registration_request::Feature::default()
-            .with_name(text(name))
-            .with_min_supported_version(range.min)
-            .with_max_supported_version(range.max)
+            .with_name(text(feature.name))
+            .with_min_supported_version(feature.supported.min)
+            .with_max_supported_version(feature.supported.max)
     });
     let request = BrokerRegistrationRequest::default()
         .with_broker_id(WireBrokerId(NODE.0))

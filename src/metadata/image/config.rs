@@ -11,7 +11,6 @@ use super::sorted_map::SortedMap;
 pub struct ConfigResourceType(pub i8);
 
 impl ConfigResourceType {
-    pub const UNKNOWN: ConfigResourceType = ConfigResourceType(0);
     pub const TOPIC: ConfigResourceType = ConfigResourceType(2);
     pub const BROKER: ConfigResourceType = ConfigResourceType(4);
     pub const BROKER_LOGGER: ConfigResourceType = ConfigResourceType(8);

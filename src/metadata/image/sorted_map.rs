@@ -39,10 +39,6 @@ impl<K, V> SortedMap<K, V> {
         self.chunks.iter().flat_map(|chunk| chunk.iter().map(|(key, value)| (key, value)))
     }
 
-    pub fn keys(&self) -> impl Iterator<Item = &K> {
-        self.iter().map(|(key, _)| key)
-    }
-
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
@@ -66,14 +62,6 @@ impl<K: Ord + Clone, V: Clone> SortedMap<K, V> {
         let chunk = self.chunks.get(self.chunk_of(key)?)?;
         let at = chunk.binary_search_by(|(other, _)| other.borrow().cmp(key)).ok()?;
         Some(&chunk[at].1)
-    }
-
-    pub fn contains_key<Q>(&self, key: &Q) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Ord + ?Sized,
-    {
-        self.get(key).is_some()
     }
 
     /// Entries from `start` (inclusive) on, in ascending order.

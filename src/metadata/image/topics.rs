@@ -233,8 +233,4 @@ impl PartitionRegistration {
         let at = self.replicas.iter().position(|replica| *replica == broker)?;
         Some(self.directories.get(at).copied().unwrap_or(DirectoryId::MIGRATING))
     }
-
-    pub fn is_replica(&self, broker: BrokerId) -> bool {
-        self.replicas.contains(&broker)
-    }
 }

@@ -7,8 +7,8 @@ use tracing::info;
 use super::NodeError;
 use crate::config::BrokerConfig;
 use crate::storage::disk::Disk;
-use crate::storage::meta_properties::{EnsembleError, MetaPropertiesEnsemble};
-use crate::types::{DirectoryId, TopicId};
+use crate::storage::meta_properties::{EnsembleError, MetaPropertiesEnsemble, random_cluster_id};
+use crate::types::DirectoryId;
 
 /// The directories of this node.
 pub(super) struct Directories {
@@ -25,8 +25,7 @@ pub(super) fn prepare(disk: &dyn Disk, config: &BrokerConfig, now_ms: i64) -> Re
     let cluster_id = match ensemble.verify(None, config.node_id)? {
         Some(cluster_id) => cluster_id,
         None => {
-            // A cluster id looks like a topic's.
-            let cluster_id = TopicId::random().to_string();
+            let cluster_id = random_cluster_id();
             info!(cluster_id, "a new cluster");
             cluster_id
         }

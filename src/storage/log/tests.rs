@@ -35,7 +35,7 @@ impl Fixture {
     }
 
     fn with(config: TopicConfig) -> Fixture {
-        let (disk, faults) = FaultyDisk::new();
+        let (disk, faults) = FaultyDisk::with_faults();
         let dir = tempfile::tempdir().unwrap();
         Fixture { dir, disk, faults, clock: ManualClock::new(NOW_MS), config }
     }

@@ -2,12 +2,13 @@
 //!
 //! | job | every |
 //! |---|---|
-//! | [`LogManager::delete_old_segments`] | `log.retention.check.interval.ms` |
 //! | [`LogManager::flush_dirty_logs`] | `log.flush.scheduler.interval.ms` |
 //! | [`LogManager::checkpoint_recovery_points`] | `log.flush.offset.checkpoint.interval.ms` |
 //! | [`LogManager::checkpoint_log_start_offsets`] | `log.flush.start.offset.checkpoint.interval.ms` |
 //! | [`LogManager::checkpoint_high_watermarks`] | `replica.high.watermark.checkpoint.interval.ms` |
 //! | [`LogManager::remove_expired_producers`] | `producer.id.expiration.check.interval.ms` |
+//!
+//! Retention is not among them: it depends on the high watermarks, so the replica layer has each log apply it.
 //!
 //! A disk that fails meanwhile takes its directory offline; the job goes on with the others.
 
@@ -22,25 +23,6 @@ use super::{LogManager, Stage};
 use crate::types::{Offset, TopicPartition};
 
 impl LogManager {
-    /// Removes segments that retention has no use for, and returns how many. Partitions without a high watermark are
-    /// passed over.
-    pub fn delete_old_segments(
-        &self,
-        now_ms: i64,
-        high_watermark: impl Fn(&TopicPartition) -> Option<Offset>,
-    ) -> usize {
-        let mut removed = 0;
-        for (partition, log) in self.logs() {
-            let Some(high_watermark) = high_watermark(&partition) else { continue };
-            match log.delete_old_segments(now_ms, high_watermark) {
-                Ok(count) => removed += count,
-                // A disk that fails was told of by the log; a log may be deleted meanwhile.
-                Err(error) => debug!(%partition, %error, "cannot delete old segments"),
-            }
-        }
-        removed
-    }
-
     /// Flushes the logs whose `flush.ms` or `flush.messages` ask for it.
     pub fn flush_dirty_logs(&self, now_ms: i64) {
         for (partition, log) in self.logs() {

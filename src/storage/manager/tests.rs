@@ -352,7 +352,7 @@ fn a_deleted_log_leaves_no_offsets_behind() {
 fn the_jobs_flush_delete_and_checkpoint() {
     let node = Node::new();
     let (manager, _) = node.start();
-    let config = TopicConfig { flush_ms: 10, segment_bytes: 200, retention_bytes: 300, ..TopicConfig::default() };
+    let config = TopicConfig { flush_ms: 10, segment_bytes: 200, ..TopicConfig::default() };
     let new = NewLog { config: Arc::new(config), ..new_log(TopicId::random()) };
     let log = manager.get_or_create(&partition("t", 0), new).unwrap();
     (0..6).for_each(|_| append(&log, 5));
@@ -361,10 +361,6 @@ fn the_jobs_flush_delete_and_checkpoint() {
     manager.checkpoint_recovery_points();
     assert_eq!(node.text(&format!("a/{RECOVERY_POINTS}")), "0\n1\nt 0 30\n");
 
-    let segments = log.segments().len();
-    assert_eq!(manager.delete_old_segments(1_000_000, |_| None), 0);
-    let removed = manager.delete_old_segments(1_000_000, |_| Some(Offset(30)));
-    assert!(removed > 0 && log.segments().len() == segments - removed);
     manager.checkpoint_high_watermarks(&[(partition("t", 0), Offset(30))].into());
     assert_eq!(manager.read_high_watermarks(), [(partition("t", 0), Offset(30))].into());
     manager.remove_expired_producers(2_000_000);

@@ -39,8 +39,11 @@ fn message(magic: u8, offset: i64, timestamp: i64, value: &[u8]) -> Vec<u8> {
     message
 }
 
-/// Positions, first and last offsets; then how the walk ended.
-fn walk_headers(file: &dyn DiskFile, from: Offset) -> (Vec<(u64, i64, i64)>, Result<(), ScanError>) {
+/// Position, first and last offset of a batch.
+type Found = (u64, i64, i64);
+
+/// What was found, and how the walk ended.
+fn walk_headers(file: &dyn DiskFile, from: Offset) -> (Vec<Found>, Result<(), ScanError>) {
     let end = file.file_len().unwrap();
     let mut scan = HeaderScan::new(file, from, 0, end, from, Wait::ForDisk);
     let mut found = Vec::new();
@@ -53,7 +56,7 @@ fn walk_headers(file: &dyn DiskFile, from: Offset) -> (Vec<(u64, i64, i64)>, Res
     }
 }
 
-fn walk_fully(file: &dyn DiskFile, from: Offset) -> (Vec<(u64, i64, i64)>, Vec<u64>) {
+fn walk_fully(file: &dyn DiskFile, from: Offset) -> (Vec<Found>, Vec<u64>) {
     let mut scan = FullScan::new(file, from, 0, file.file_len().unwrap(), from);
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
     loop {
