@@ -21,6 +21,7 @@ use crate::metadata::image::{
     ConfigMap, ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage, PartitionRegistration, TopicImage,
 };
 use crate::storage::manager::{LogManager, NewLog};
+use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
 use crate::types::{Offset, PartitionId, TopicId, TopicName, TopicPartition};
 
@@ -314,6 +315,7 @@ impl ReplicaManager {
         for complaint in complaints {
             warn!(complaint, "a dynamic setting of the broker cannot be used");
         }
+        self.logs.update_producers(ProducerStateConfig::of(updated.current()));
         self.settings.store(Arc::new(updated));
     }
 

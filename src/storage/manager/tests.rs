@@ -17,7 +17,7 @@ use crate::storage::disk::{DirEntry, Disk, DiskFile, FileInfo, OpenMode, RealDis
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::AppendContext;
 use crate::storage::validate::{AppendOrigin, TargetCompression, ValidationConfig, validate};
-use crate::types::LeaderEpoch;
+use crate::types::{LeaderEpoch, ProducerEpoch, ProducerId};
 
 /// A node with the log directories `a` and `b`.
 struct Node {
@@ -98,7 +98,10 @@ fn partition(topic: &str, n: i32) -> TopicPartition {
 }
 
 fn append(log: &Log, count: usize) {
-    let mut builder = RecordBatchBuilder::new(Offset(0));
+    append_batch(log, count, RecordBatchBuilder::new(Offset(0)));
+}
+
+fn append_batch(log: &Log, count: usize, mut builder: RecordBatchBuilder) {
     (0..count).for_each(|n| builder.append(1_000_000, None, Some(format!("record {n}").as_bytes()), &[]));
     let name = log.topic_partition().clone();
     let settings = ValidationConfig {
@@ -349,7 +352,7 @@ fn a_deleted_log_leaves_no_offsets_behind() {
 }
 
 #[test]
-fn the_jobs_flush_delete_and_checkpoint() {
+fn the_jobs_flush_and_checkpoint() {
     let node = Node::new();
     let (manager, _) = node.start();
     let config = TopicConfig { flush_ms: 10, segment_bytes: 200, ..TopicConfig::default() };
@@ -364,6 +367,21 @@ fn the_jobs_flush_delete_and_checkpoint() {
     manager.checkpoint_high_watermarks(&[(partition("t", 0), Offset(30))].into());
     assert_eq!(manager.read_high_watermarks(), [(partition("t", 0), Offset(30))].into());
     manager.remove_expired_producers(2_000_000);
+}
+
+#[test]
+fn changed_settings_of_producers_reach_logs_that_are_open() {
+    let node = Node::new();
+    let (manager, _) = node.start();
+    let log = manager.get_or_create(&partition("t", 0), new_log(TopicId::random())).unwrap();
+    let producer = ProducerId(7);
+    append_batch(&log, 1, RecordBatchBuilder::new(Offset(0)).producer(producer, ProducerEpoch(0), 0));
+    let is_remembered = || log.with_producers(|producers| producers.entry(producer).is_some());
+    manager.remove_expired_producers(2_000_000);
+    assert!(is_remembered());
+    manager.update_producers(ProducerStateConfig { expiration_ms: 1000, ..ProducerStateConfig::default() });
+    manager.remove_expired_producers(2_000_000);
+    assert!(!is_remembered());
 }
 
 #[test]
