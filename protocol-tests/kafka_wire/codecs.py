@@ -43,8 +43,9 @@ def decompress(codec, data) -> bytes:
         raise Malformed(f"codec {codec}: {error!r}") from None
 
 
-def gzip(data):
-    squeeze = zlib.compressobj(wbits=31)
+def gzip(data, level=-1):
+    """At level 0 the bytes are the same whatever the machine's zlib."""
+    squeeze = zlib.compressobj(level, wbits=31)
     return squeeze.compress(data) + squeeze.flush()
 
 

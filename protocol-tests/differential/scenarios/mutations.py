@@ -26,9 +26,9 @@ REQUESTS = {
     "ListOffsets": ((1, 11), list_offsets),
     "OffsetForLeaderEpoch": ((2, 4), lambda t: {"ReplicaId": -1} | partitions(t, "Topic", {"Partition": 0, "LeaderEpoch": 0})),
     "CreateTopics": ((2, 7), lambda t: create_topics(new_topic("not/" + t.name, -1, -1, {0: [1]}, {"a": "b"}), validate_only=True)),
-    "DeleteTopics": ((1, 6), lambda t: {"TopicNames": [t.name], "Topics": [{"Name": t.name}], "TimeoutMs": 1000}),
-    "DeleteRecords": ((0, 2), lambda t: {"TimeoutMs": 1000} | partitions(t, "Name", {"PartitionIndex": 0, "Offset": 1})),
-    "CreatePartitions": ((0, 3), lambda t: {"Topics": [{"Name": t.name, "Count": 3, "Assignments": [{"BrokerIds": [1]}]}], "TimeoutMs": 1000, "ValidateOnly": True}),
+    "DeleteTopics": ((1, 6), lambda t: {"TopicNames": [t.name], "Topics": [{"Name": t.name}], "TimeoutMs": 60000}),
+    "DeleteRecords": ((0, 2), lambda t: {"TimeoutMs": 60000} | partitions(t, "Name", {"PartitionIndex": 0, "Offset": 1})),
+    "CreatePartitions": ((0, 3), lambda t: {"Topics": [{"Name": t.name, "Count": 3, "Assignments": [{"BrokerIds": [1]}]}], "TimeoutMs": 60000, "ValidateOnly": True}),
     "DescribeConfigs": ((1, 4), lambda t: {"Resources": [{"ResourceType": 2, "ResourceName": t.name, "ConfigurationKeys": ["a"]}]}),
     "AlterConfigs": ((0, 2), lambda t: resource(t, **SETTINGS)),
     "DescribeCluster": ((0, 2), lambda t: {}),
@@ -36,7 +36,7 @@ REQUESTS = {
 }
 ONLY_CUT = {
     "Produce": ((3, 13), lambda t: produce(t, batch(b"x"))),
-    "InitProducerId": ((0, 5), lambda t: {"TransactionalId": None, "TransactionTimeoutMs": 1000}),
+    "InitProducerId": ((0, 5), lambda t: {"TransactionalId": None, "TransactionTimeoutMs": 60000}),
     "FindCoordinator": ((1, 6), lambda t: {"Key": "a", "KeyType": 9, "CoordinatorKeys": ["a"]}),
     "IncrementalAlterConfigs": ((0, 1), lambda t: resource(t, **SETTINGS)),
 }
@@ -109,12 +109,14 @@ def byte_changed(s, which):
     tally(s, changed(request(s, which), 8, byte), api, v)
 
 
+RECORDS = (Record(b"value", b"key", [(b"h", b"v")]), Record(b"two"))
+STORED = codecs.gzip(b"".join(record.encode(i) for i, record in enumerate(RECORDS)), level=0)
 BATCHES = {
-    "plain": batch(Record(b"value", b"key", [(b"h", b"v")]), b"two"),
-    "gzip": batch(Record(b"value", b"key", [(b"h", b"v")]), b"two", codec=codecs.GZIP),
-    "snappy": batch(Record(b"value", b"key", [(b"h", b"v")]), b"two", codec=codecs.SNAPPY),
-    "lz4": batch(Record(b"value", b"key", [(b"h", b"v")]), b"two", codec=codecs.LZ4),
-    "zstd": batch(Record(b"value", b"key", [(b"h", b"v")]), b"two", codec=codecs.ZSTD),
+    "plain": batch(*RECORDS),
+    "gzip": batch(*RECORDS, payload=STORED, codec=codecs.GZIP),
+    "snappy": batch(*RECORDS, codec=codecs.SNAPPY),
+    "lz4": batch(*RECORDS, codec=codecs.LZ4),
+    "zstd": batch(*RECORDS, codec=codecs.ZSTD),
 }
 
 
