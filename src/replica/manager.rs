@@ -276,7 +276,7 @@ impl ReplicaManager {
         let mut here = Vec::new();
         for (index, hosted) in removed.partitions.iter().enumerate() {
             match hosted {
-                Hosted::Online(partition) => partition.set_offline(),
+                Hosted::Online(partition) => partition.stop(),
                 Hosted::Offline => {}
                 Hosted::Elsewhere => continue,
             }

@@ -2,8 +2,8 @@
 //!
 //! Owns the order of things on the leader: a request is checked against the leader epoch, records are appended, and
 //! only then does the high watermark advance and everybody hear of it. Invariants: log start ≤ high watermark ≤ log
-//! end; the high watermark never goes back within a leader epoch; with `flush.messages` it never passes what the disk
-//! has confirmed, so that nobody reads, or is told of, what a crash could take back.
+//! end; the high watermark never goes back within a leader epoch; where `flush.messages` makes a flush due it waits for
+//! the disk, so that with a value of 1 nobody reads, or is told of, what a crash could take back.
 //!
 //! Handlers reach it through the [`super::ReplicaManager`]. It knows nothing of the wire.
 
@@ -14,7 +14,6 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 use thiserror::Error;
 use tokio::sync::oneshot;
-use tracing::error;
 
 use super::ready_set::ReadySet;
 use super::waiters::{OffsetWaiters, Reached};
@@ -25,7 +24,8 @@ use crate::metadata::image::PartitionRegistration;
 use crate::record::batch::TimestampType;
 use crate::record::compression::Codec;
 use crate::storage::log::{
-    self, AppendContext, AppendError, AppendInfo, ChangeError, EpochEndOffset, Log, ReadError, TimestampOffset, Wait,
+    self, AppendContext, AppendError, AppendInfo, ChangeError, EpochEndOffset, FlushError, Log, ReadError,
+    TimestampOffset, Wait,
 };
 use crate::storage::slice::LogSlice;
 use crate::storage::validate::{self, AppendOrigin, TargetCompression, ValidateError, ValidationConfig};
@@ -43,6 +43,15 @@ pub enum LeaderError {
     /// The log directory failed.
     #[error("the partition's log directory is offline")]
     Offline,
+}
+
+/// Why a partition cannot be led, whatever the controller decided. Its log has failed.
+#[derive(Debug, Error)]
+pub enum PartitionApplyError {
+    #[error(transparent)]
+    Epoch(#[from] ChangeError),
+    #[error(transparent)]
+    Flush(#[from] FlushError),
 }
 
 /// Why records were not appended.
@@ -201,8 +210,13 @@ impl Partition {
         self.log.log_start_offset()
     }
 
-    /// Takes over the controller's decision: leads, in a new epoch perhaps, or leads no more.
-    pub fn apply(&self, registration: &PartitionRegistration, local: BrokerId) -> Result<(), ChangeError> {
+    /// Takes over the controller's decision: leads, in a new epoch perhaps, or leads no more. Waits for the disk, as far
+    /// as a new epoch needs it.
+    pub fn apply(
+        self: &Arc<Self>,
+        registration: &PartitionRegistration,
+        local: BrokerId,
+    ) -> Result<(), PartitionApplyError> {
         let mut leadership = self.leadership.write();
         let is_leader = registration.leader == Some(local);
         let new_epoch = registration.leader_epoch != leadership.leader_epoch;
@@ -218,7 +232,16 @@ impl Partition {
         drop(leadership);
         if is_leader {
             // The only replica in sync, or one that was elected among those in sync and holds all they acknowledged.
-            self.advance_high_watermark(self.log.log_end_offset());
+            let log_end_offset = self.log.log_end_offset();
+            if !self.is_flush_due(log_end_offset) {
+                self.advance_high_watermark(log_end_offset);
+            } else if new_epoch {
+                // What an earlier leadership or process left: known to be on disk before anybody reads it.
+                self.log.flush(log_end_offset)?;
+                self.advance_high_watermark(log_end_offset);
+            } else {
+                self.flush_then_advance(log_end_offset);
+            }
         } else {
             self.waiters.fail_all();
         }
@@ -226,6 +249,12 @@ impl Partition {
             self.watchers.notify();
         }
         Ok(())
+    }
+
+    /// Whether `flush.messages` demands that records below `offset` are made durable before they are told of.
+    fn is_flush_due(&self, offset: Offset) -> bool {
+        let unflushed = offset.0 - self.log.recovery_point().0;
+        unflushed > 0 && unflushed >= self.log.config().flush_messages
     }
 
     fn check_leader(
@@ -275,16 +304,17 @@ impl Partition {
             .append_as_leader(validated, leadership.leader_epoch, AppendOrigin::Client, AppendContext::default())
             .inspect_err(|error| {
                 if let AppendError::Io(_) | AppendError::Offline = error {
-                    self.on_log_failure(error);
+                    self.set_offline();
                 }
             })?;
         drop(leadership);
 
+        // Only up to this batch: what others have appended behind it may have to wait for the disk.
         let next = info.last_offset.plus(1);
         if info.flush_due {
             self.flush_then_advance(next);
         } else {
-            self.advance_high_watermark(self.log.log_end_offset());
+            self.advance_high_watermark(next);
         }
         let must_wait = info.flush_due || acks == RequiredAcks::AllInSync;
         let wait = (must_wait && self.high_watermark() < next).then(|| self.wait_for(next));
@@ -296,7 +326,7 @@ impl Partition {
         let receiver = self.waiters.register(offset);
         // It may have been reached, or become impossible, before the registration.
         self.waiters.reached(self.high_watermark());
-        if self.offline.load(Ordering::SeqCst) {
+        if self.offline.load(Ordering::SeqCst) || !self.leadership.read().is_leader {
             self.waiters.fail_all();
         }
         receiver
@@ -307,9 +337,9 @@ impl Partition {
         let partition = self.clone();
         self.log.flush_then(up_to, move |outcome| match outcome {
             Ok(()) => partition.advance_high_watermark(up_to),
-            Err(error) => {
-                partition.on_log_failure(&error);
-            }
+            Err(FlushError::Failed(_)) => partition.set_offline(),
+            // By another leadership, whose followers do not have them.
+            Err(FlushError::Truncated) => partition.waiters.fail_all(),
         });
     }
 
@@ -322,29 +352,34 @@ impl Partition {
         }
     }
 
-    /// A log that failed takes nothing any more; its directory goes offline on its own.
-    fn on_log_failure(&self, error: &dyn std::error::Error) {
-        error!(partition = %self.topic_partition, %error, "the log failed");
-        self.set_offline();
-    }
-
     fn on_change_error(&self, error: &ChangeError) {
         match error {
-            ChangeError::Io(_) | ChangeError::Offline => self.on_log_failure(error),
+            ChangeError::Io(_) | ChangeError::Offline => self.set_offline(),
             ChangeError::OutOfRange { .. } => {}
         }
     }
 
-    /// Nothing more comes from this partition on this broker: its directory failed, or it was deleted or moved.
+    /// Nothing more comes from this partition on this broker: its log failed, which takes its directory offline and is
+    /// told by that.
     pub fn set_offline(&self) {
         self.offline.store(true, Ordering::SeqCst);
         self.waiters.fail_all();
         self.watchers.notify();
     }
 
+    /// The partition was deleted or moved away: it is led no more, and its log may be removed. Waits for appends that
+    /// are under way.
+    pub fn stop(&self) {
+        self.leadership.write().is_leader = false;
+        self.waiters.fail_all();
+        self.watchers.notify();
+    }
+
     /// Tells where the wanted records lie.
     pub fn read(&self, fetch: &PartitionFetch, wait: Wait) -> Result<PartitionRead, PartitionReadError> {
-        let leadership = self.leadership.read();
+        // Not held: the read may wait for the disk, and a change of leadership would have to wait for it, and appends
+        // for that.
+        let leadership = *self.leadership.read();
         self.check_leader(&leadership, fetch.current_leader_epoch, true)?;
         if fetch.follower.is_some() {
             // Nobody but this broker holds the partition: whoever says so knows of an assignment that is not here yet.

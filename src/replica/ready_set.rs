@@ -21,7 +21,7 @@ impl ReadySet {
     /// Marks the partition in `slot` as changed and wakes the waiting fetch.
     pub fn mark(&self, slot: usize) {
         self.mark_quietly(slot);
-        self.changed.notify_one();
+        self.wake();
     }
 
     /// Marks the partition in `slot` as changed; a waiting fetch sees it when it looks the next time.
@@ -32,6 +32,11 @@ impl ReadySet {
             words.resize(word + 1, 0);
         }
         words[word] |= 1 << (slot % 64);
+    }
+
+    /// Wakes the fetch that waits, or the next one that will.
+    pub fn wake(&self) {
+        self.changed.notify_one();
     }
 
     /// Takes all marked slots, in ascending order, and leaves none marked.
@@ -47,7 +52,7 @@ impl ReadySet {
         slots
     }
 
-    /// Waits until a slot was marked since the last wait; returns at once if one was.
+    /// Waits until a slot was marked, or [`Self::wake`] called, since the last wait; returns at once if that was so.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
