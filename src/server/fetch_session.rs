@@ -1,7 +1,8 @@
 //! Fetch sessions (KIP-227): a consumer names its partitions once, and later only what changed of them.
 //!
 //! A session owns its partitions' last request and last answered offsets, and a [`ReadySet`] that its partitions mark
-//! when they change, so that an incremental fetch costs what changed and not what is subscribed. Rules and errors are
+//! when they change, so that an incremental fetch costs what changed and not what is subscribed. Whatever was marked and
+//! not yet told stays with the session, so that a fetch that is given up loses no news. Rules and errors are
 //! Kafka's: a session has an epoch that each request must continue; a full fetch ends the session it names; at most
 //! `max.incremental.fetch.session.cache.slots` sessions are kept, and a new one takes the place of one that was idle
 //! for [`EVICTION_MS`], or of a smaller one that is at least that old.
@@ -87,6 +88,10 @@ pub struct FetchSlots {
     by_key: HashMap<PartitionKey, usize>,
     next_order: u64,
     pub ready: Arc<ReadySet>,
+    /// Slots that were ready, and are to be looked at until an answer settles them.
+    candidates: Vec<usize>,
+    /// The session's: that of the next request. Whoever works for an earlier one comes too late.
+    epoch: i32,
 }
 
 impl FetchSlots {
@@ -109,10 +114,20 @@ impl FetchSlots {
         self.slots.get_mut(slot)?.as_mut()
     }
 
-    /// Brings slots into reading order and leaves out those that are empty by now.
-    pub fn sort(&self, slots: &mut Vec<usize>) {
-        slots.retain(|&slot| self.get(slot).is_some());
-        slots.sort_unstable_by_key(|&slot| self.get(slot).map(|partition| partition.order));
+    /// The slots to be looked at, in reading order: those that have become ready, and those that were before.
+    pub fn candidates(&mut self) -> Vec<usize> {
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.extend(self.ready.take());
+        candidates.retain(|&slot| self.get(slot).is_some());
+        candidates.sort_unstable_by_key(|&slot| self.get(slot).map(|partition| partition.order));
+        candidates.dedup();
+        self.candidates.clone_from(&candidates);
+        candidates
+    }
+
+    /// Everything that was looked at is answered; of that, these slots are to be looked at again by the next fetch.
+    pub fn settle(&mut self, candidates: Vec<usize>) {
+        self.candidates = candidates;
     }
 
     /// Takes over what a request says of its partitions, and marks them, for what they are to be told may differ now.
@@ -129,7 +144,7 @@ impl FetchSlots {
                 if let Some(cached) = self.get_mut(slot) {
                     cached.take_request(partition);
                 }
-                self.ready.mark(slot);
+                self.ready.mark_quietly(slot);
             }
         }
     }
@@ -193,6 +208,11 @@ impl FetchSlots {
         }
         told
     }
+
+    /// Whether the session went on without the fetch that was to be answered in `epoch`.
+    pub fn is_beyond(&self, epoch: i32) -> bool {
+        self.epoch != epoch
+    }
 }
 
 impl SlotPartition {
@@ -214,7 +234,8 @@ pub enum FetchContext {
     Sessionless(SharedSlots),
     /// All partitions are answered; a session is made of them.
     Full(SharedSlots),
-    /// Only what changed is answered. `epoch` is the one the session must still have when it is.
+    /// Only what changed is answered. `epoch` is the one the session must still have when it is: otherwise the request
+    /// was sent twice, or its client has given it up.
     Incremental { id: i32, epoch: i32, slots: SharedSlots },
 }
 
@@ -233,8 +254,6 @@ impl FetchContext {
 
 struct FetchSession {
     slots: SharedSlots,
-    /// The next request's.
-    epoch: i32,
     uses_topic_ids: bool,
     /// Followers' sessions are not evicted for consumers'.
     privileged: bool,
@@ -242,6 +261,13 @@ struct FetchSession {
     last_used_ms: i64,
     /// Its partitions, as of the last use.
     size: usize,
+}
+
+impl FetchSession {
+    /// As of its last use, as in Kafka.
+    fn had_its_time(&self) -> bool {
+        self.last_used_ms - self.created_ms > EVICTION_MS
+    }
 }
 
 #[derive(Default)]
@@ -276,38 +302,38 @@ impl FetchSessionCache {
         let Some(session) = sessions.by_id.get_mut(&request.session_id) else {
             return Err(ErrorCode::FetchSessionIdNotFound);
         };
-        if session.epoch != epoch {
+        let shared = session.slots.clone();
+        let mut slots = shared.lock();
+        if slots.epoch != epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
         }
         if session.uses_topic_ids != uses_topic_ids {
             return Err(ErrorCode::FetchSessionTopicIdError);
         }
-        let slots = session.slots.clone();
-        let size = {
-            let mut slots = slots.lock();
-            slots.update(request);
-            slots.forget(&request.forgotten_topics);
-            slots.len()
-        };
-        if size == 0 {
+        slots.update(request);
+        slots.forget(&request.forgotten_topics);
+        if slots.len() == 0 {
+            drop(slots);
             sessions.remove(request.session_id);
             return Ok(FetchContext::Sessionless(Arc::new(Mutex::new(FetchSlots::of(request)))));
         }
-        session.size = size;
-        session.epoch = next_epoch(epoch);
-        let expected = session.epoch;
+        session.size = slots.len();
+        slots.epoch = next_epoch(epoch);
+        let epoch = slots.epoch;
+        // A fetch that still waits, for a client that is gone from its connection, is over.
+        slots.ready.wake();
+        drop(slots);
         sessions.touch(request.session_id, now_ms);
-        Ok(FetchContext::Incremental { id: request.session_id, epoch: expected, slots })
-    }
-
-    /// Whether the session is still where the fetch left it; if not, the request was sent twice.
-    pub fn is_current(&self, id: i32, epoch: i32) -> bool {
-        self.sessions.lock().by_id.get(&id).is_none_or(|session| session.epoch == epoch)
+        Ok(FetchContext::Incremental { id: request.session_id, epoch, slots: shared })
     }
 
     /// Makes a session of a full fetch, if there is room. Returns its id, or 0.
     pub fn create(&self, slots: SharedSlots, uses_topic_ids: bool, privileged: bool, now_ms: i64) -> i32 {
-        let size = slots.lock().len();
+        let size = {
+            let mut slots = slots.lock();
+            slots.epoch = next_epoch(INITIAL_EPOCH);
+            slots.len()
+        };
         let mut sessions = self.sessions.lock();
         if sessions.by_id.len() >= self.max_sessions && !sessions.evict(privileged, size, now_ms) {
             return INVALID_SESSION_ID;
@@ -315,15 +341,7 @@ impl FetchSessionCache {
         let id = sessions.unused_id();
         sessions.by_id.insert(
             id,
-            FetchSession {
-                slots,
-                epoch: next_epoch(INITIAL_EPOCH),
-                uses_topic_ids,
-                privileged,
-                created_ms: now_ms,
-                last_used_ms: now_ms,
-                size,
-            },
+            FetchSession { slots, uses_topic_ids, privileged, created_ms: now_ms, last_used_ms: now_ms, size },
         );
         sessions.by_use.insert((now_ms, id));
         id
@@ -356,7 +374,7 @@ impl Sessions {
         let smallest = self
             .by_id
             .iter()
-            .filter(|(_, session)| now_ms - session.created_ms > EVICTION_MS || (privileged && !session.privileged))
+            .filter(|(_, session)| session.had_its_time() || (privileged && !session.privileged))
             .map(|(&id, session)| ((session.privileged, session.size, id), id))
             .min();
         match smallest {

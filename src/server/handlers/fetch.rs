@@ -30,9 +30,7 @@ use crate::replica::{
     ReadError, Wait,
 };
 use crate::server::broker::Broker;
-use crate::server::fetch_session::{
-    Answered, FetchContext, FetchSlots, INVALID_SESSION_ID, SharedSlots, SlotPartition,
-};
+use crate::server::fetch_session::{Answered, FetchContext, INVALID_SESSION_ID, SlotPartition};
 use crate::server::handlers::{self, leader_hints::LeaderHints};
 use crate::server::request::RequestError;
 use crate::types::BrokerId;
@@ -112,7 +110,6 @@ pub fn handle(
         connection: connection.clone(),
         header,
         uses_topic_ids,
-        candidates: Candidates { slots: context.slots().clone(), pending: Vec::new() },
         context,
         limits,
         has_waited: false,
@@ -122,7 +119,10 @@ pub fn handle(
         Ok(outcomes) if max_wait.is_zero() || fetch.is_complete(&outcomes) => Ok(Reply::Now(fetch.answer(outcomes)?)),
         _ => {
             let deadline = Instant::now() + max_wait;
-            Ok(Reply::Parked(handlers::answer(async move { fetch.wait(deadline).await })))
+            let is_incremental = fetch.context.is_incremental();
+            let answer = handlers::answer(async move { fetch.wait(deadline).await });
+            // The session's next request goes on from this answer.
+            Ok(if is_incremental { Reply::InOrder(answer) } else { Reply::Parked(answer) })
         }
     }
 }
@@ -149,19 +149,10 @@ fn refuse(request: &FetchRequest, header: &RequestHeader) -> Result<Response, Re
     Ok(response.encode(header)?.into())
 }
 
-/// Slots to look at, which go back to being ready if the fetch ends before it could tell of them.
-struct Candidates {
-    slots: SharedSlots,
-    pending: Vec<usize>,
-}
-
-impl Drop for Candidates {
-    fn drop(&mut self) {
-        let slots = self.slots.lock();
-        for &slot in &self.pending {
-            slots.ready.mark(slot);
-        }
-    }
+/// A partition to be looked at.
+struct Candidate {
+    slot: usize,
+    partition: Result<(Arc<Partition>, PartitionFetch), Failure>,
 }
 
 /// A fetch on its way.
@@ -171,7 +162,6 @@ struct PendingFetch {
     header: RequestHeader,
     uses_topic_ids: bool,
     context: FetchContext,
-    candidates: Candidates,
     limits: Limits,
     has_waited: bool,
 }
@@ -201,69 +191,80 @@ impl PendingFetch {
             // At the end of the time there is one more look, for what nobody was woken for.
             let _ = timeout_at(deadline, ready.changed()).await;
             self.has_waited = true;
+            if self.is_superseded() {
+                // What it was woken for may be meant for the one that came after it.
+                ready.wake();
+                return self.answer(Vec::new());
+            }
+        }
+    }
+
+    /// Whether the client has gone on to the session's next request, by another connection.
+    fn is_superseded(&self) -> bool {
+        match &self.context {
+            FetchContext::Incremental { epoch, slots, .. } => slots.lock().is_beyond(*epoch),
+            FetchContext::Sessionless(_) | FetchContext::Full(_) => false,
         }
     }
 
     /// Reads the partitions that changed since the last look and those that had something then.
     fn collect(&mut self, wait: Wait) -> Result<Vec<Outcome>, WouldBlock> {
-        let mut slots = self.context.slots().lock();
-        let mut candidates = std::mem::take(&mut self.candidates.pending);
-        candidates.extend(slots.ready.take());
-        slots.sort(&mut candidates);
-        candidates.dedup();
-        self.candidates.pending = candidates;
-
+        // The session is not locked while a disk may be waited for.
+        let candidates = self.candidates();
         let mut left = self.limits.max_bytes;
         let mut min_one_batch = true;
-        let mut outcomes = Vec::with_capacity(self.candidates.pending.len());
-        for &slot in &self.candidates.pending {
-            let Some(outcome) = self.read(&mut slots, slot, left, min_one_batch, wait)? else { continue };
-            if let Ok(read) = &outcome.result {
+        let mut outcomes = Vec::with_capacity(candidates.len());
+        for Candidate { slot, partition } in candidates {
+            let result = match partition {
+                Err(failure) => Err(failure),
+                Ok((partition, fetch)) => {
+                    let fetch = PartitionFetch { max_bytes: left.min(fetch.max_bytes), min_one_batch, ..fetch };
+                    match partition.read(&fetch, wait) {
+                        Err(PartitionReadError::Log(ReadError::WouldBlock)) => return Err(WouldBlock),
+                        result => result.map_err(Failure::Read),
+                    }
+                }
+            };
+            if let Ok(read) = &result {
                 left = left.saturating_sub(read.records.len() as i32).max(0);
                 // The first partition with records has gone beyond the limits if it had to; the others may not.
                 min_one_batch &= read.records.is_empty();
             }
-            outcomes.push(outcome);
+            outcomes.push(Outcome { slot, result });
         }
         Ok(outcomes)
     }
 
-    fn read(
-        &self,
-        slots: &mut FetchSlots,
-        slot: usize,
-        left: i32,
-        min_one_batch: bool,
-        wait: Wait,
-    ) -> Result<Option<Outcome>, WouldBlock> {
+    /// The partitions to look at, each being watched from now on, so that nothing is missed between that look and the
+    /// next.
+    fn candidates(&self) -> Vec<Candidate> {
+        let mut slots = self.context.slots().lock();
         let ready = slots.ready.clone();
-        let Some(wanted) = slots.get_mut(slot) else { return Ok(None) };
-        let partition = match self.find(wanted) {
-            Ok(partition) => partition,
-            Err(failure) => {
+        let candidates = slots.candidates();
+        let candidate = |slot| {
+            let wanted = slots.get_mut(slot)?;
+            let partition = self.find(wanted).map(|partition| {
+                wanted.resolved = Some(partition.topic_partition().topic.clone());
+                if !wanted.watch.as_ref().is_some_and(|watch| watch.is_of(&partition)) {
+                    wanted.watch = Some(partition.watch(ready.clone(), slot));
+                }
+                let fetch = PartitionFetch {
+                    fetch_offset: wanted.fetch_offset,
+                    max_bytes: wanted.max_bytes,
+                    min_one_batch: false,
+                    isolation: self.limits.isolation,
+                    follower: self.limits.follower,
+                    current_leader_epoch: wanted.current_leader_epoch,
+                    last_fetched_epoch: wanted.last_fetched_epoch,
+                };
+                (partition, fetch)
+            });
+            if partition.is_err() {
                 wanted.watch = None;
-                return Ok(Some(Outcome { slot, result: Err(failure) }));
             }
+            Some(Candidate { slot, partition })
         };
-        wanted.resolved = Some(partition.topic_partition().topic.clone());
-        // Before the read, so that nothing is missed in between.
-        if !wanted.watch.as_ref().is_some_and(|watch| watch.is_of(&partition)) {
-            wanted.watch = Some(partition.watch(ready, slot));
-        }
-        let max_bytes = left.min(wanted.max_bytes);
-        let fetch = PartitionFetch {
-            fetch_offset: wanted.fetch_offset,
-            max_bytes,
-            min_one_batch,
-            isolation: self.limits.isolation,
-            follower: self.limits.follower,
-            current_leader_epoch: wanted.current_leader_epoch,
-            last_fetched_epoch: wanted.last_fetched_epoch,
-        };
-        match partition.read(&fetch, wait) {
-            Err(PartitionReadError::Log(ReadError::WouldBlock)) => Err(WouldBlock),
-            result => Ok(Some(Outcome { slot, result: result.map_err(Failure::Read) })),
-        }
+        candidates.into_iter().filter_map(candidate).collect()
     }
 
     /// The partition; a topic that was once found by its id is known by its name from then on, as in Kafka.
@@ -307,22 +308,22 @@ impl PendingFetch {
     }
 
     /// Writes the answer, and notes what was told.
-    fn answer(mut self, outcomes: Vec<Outcome>) -> Result<Response, RequestError> {
+    fn answer(self, outcomes: Vec<Outcome>) -> Result<Response, RequestError> {
         let mut response = FetchResponse::default();
-        if let FetchContext::Incremental { id, epoch, .. } = self.context {
-            response.session_id = id;
-            if !self.broker.fetch_sessions.is_current(id, epoch) {
-                response.error_code = ErrorCode::InvalidFetchSessionEpoch;
-                return Ok(response.encode(&self.header)?.into());
-            }
-        }
         let version = self.header.api_version;
         let incremental = self.context.is_incremental();
         let image = self.broker.image();
         let mut hints = LeaderHints::new(&image, &self.connection.listener.name, version >= 16);
         {
             let mut slots = self.context.slots().lock();
-            self.candidates.pending.clear();
+            if let FetchContext::Incremental { id, epoch, .. } = self.context {
+                response.session_id = id;
+                if slots.is_beyond(epoch) {
+                    response.error_code = ErrorCode::InvalidFetchSessionEpoch;
+                    return Ok(response.encode(&self.header)?.into());
+                }
+            }
+            let mut stay = Vec::new();
             for outcome in in_order_of_answer(outcomes) {
                 let slot = outcome.slot;
                 let stays_ready = match &outcome.result {
@@ -330,7 +331,7 @@ impl PendingFetch {
                     Err(_) => true,
                 };
                 if stays_ready {
-                    self.candidates.pending.push(slot);
+                    stay.push(slot);
                 }
                 let Some(wanted) = slots.get(slot) else { continue };
                 let partition = answer_partition(wanted, outcome, version, &mut hints);
@@ -346,6 +347,7 @@ impl PendingFetch {
                     push(&mut response, topic, partition);
                 }
             }
+            slots.settle(stay);
         }
         if let FetchContext::Full(slots) = &self.context {
             let now_ms = self.broker.clock.now_ms();
