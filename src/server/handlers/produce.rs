@@ -337,12 +337,12 @@ fn storage_error(version: i16) -> ErrorCode {
 /// Waits for what the acknowledgement needs.
 async fn acknowledged(answer: &mut Answer, deadline: Instant) {
     let Some(wait) = answer.wait.take() else { return };
-    let code = match timeout_at(deadline, wait).await {
-        Ok(Ok(Reached::Yes)) => return,
+    // With an error, too, the records are where the answer says, as in Kafka.
+    answer.partition.error_code = match timeout_at(deadline, wait).await {
+        Ok(Ok(Reached::Yes)) => ErrorCode::None,
         Ok(Ok(Reached::Never) | Err(_)) => ErrorCode::NotLeaderOrFollower,
         Err(_) => ErrorCode::RequestTimedOut,
     };
-    answer.partition = ProduceResponsePartition::error(answer.partition.partition, code);
 }
 
 fn respond(
