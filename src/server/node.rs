@@ -13,7 +13,7 @@ mod registration;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -215,11 +215,12 @@ fn open(
 
     // Each directory fails once.
     let (failures_in, failures) = mpsc::channel(config.log_dirs.len().max(1));
-    let replicas_slot: Arc<OnceLock<Arc<ReplicaManager>>> = Arc::default();
+    // Weak: the replicas hold the logs, and those this.
+    let replicas_slot: Arc<OnceLock<Weak<ReplicaManager>>> = Arc::default();
     let on_failure = {
         let replicas = replicas_slot.clone();
         move |failure: &DirectoryFailure| {
-            if let Some(replicas) = replicas.get() {
+            if let Some(replicas) = replicas.get().and_then(Weak::upgrade) {
                 replicas.set_offline(&failure.partitions);
             }
             // Full only if a directory failed twice.
@@ -243,7 +244,7 @@ fn open(
     let settings: Settings = Arc::new(ArcSwap::from_pointee(DynamicBrokerConfig::new(config.clone())));
     let replicas = ReplicaManager::new(config.clone(), settings.clone(), logs.clone(), logs.read_high_watermarks());
     // Set once, here.
-    let _ = replicas_slot.set(replicas.clone());
+    let _ = replicas_slot.set(Arc::downgrade(&replicas));
     Ok(Opened { cluster_id: directories.cluster_id, logs, replicas, settings, controller: controller.handle, failures })
 }
 
