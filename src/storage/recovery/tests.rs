@@ -46,7 +46,16 @@ fn reopen(fixture: &Fixture, log: &Log) -> (Arc<Log>, RecoveryReport) {
 
 #[test]
 fn sound_directories_open_as_in_kafka() {
-    for name in ["plain", "deleted-records", "transactions"] {
+    for name in [
+        "plain",
+        "deleted-records",
+        "transactions",
+        "compacted-before",
+        "compacted-after",
+        "compacted-twice",
+        "groups",
+        "share",
+    ] {
         check_all(name, DamagePolicy::KeepReadable, |_, kafkas| Some(kafkas));
     }
 }

@@ -198,3 +198,51 @@ fn a_deleted_log_goes_after_a_while() {
     assert!(!dir.exists());
     assert_eq!(bytes_of(&slice).len(), slice.len());
 }
+
+/// 100,000 partitions must not need as many descriptors. Files with unsynced bytes stay open, but not for long.
+#[test]
+fn many_logs_share_few_descriptors() {
+    let fixture = Fixture::new();
+    let context = fixture.context();
+    let logs: Vec<Arc<Log>> = (0..100)
+        .map(|n| {
+            let topic_partition = TopicPartition::new("many", n);
+            let dir = fixture.dir.path().join(topic_partition.to_string());
+            Log::open(&context, LogParams { dir, topic_partition, ..fixture.params() }).unwrap().0
+        })
+        .collect();
+    for round in 0..3 {
+        for log in &logs {
+            append(log, batch(1, 100, 0));
+            assert_eq!(read(log, round, 100, round + 1), [(round, round)]);
+            context.background.run_pending(Duration::ZERO);
+            // The cache of these tests holds 8.
+            assert!(context.files.open_files() <= 10, "{} files are open", context.files.open_files());
+        }
+    }
+    for log in &logs {
+        log.close().unwrap();
+    }
+}
+
+/// What the cache learns from a sync of its own, nobody waits for; the log learns of it at the next one.
+#[test]
+fn a_sync_that_fails_in_the_background_fails_the_next_flush() {
+    let fixture = Fixture::new();
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    append(&log, batch(1, 100, 0));
+    fixture.faults.syncs_fail.store(true, Ordering::Relaxed);
+    let others: Vec<_> = (1..20)
+        .map(|n| {
+            let name = crate::storage::file_name::FileName::new(Offset(n), crate::storage::file_name::FileKind::Log);
+            context.files.file(&Directory::new(fixture.dir.path().to_owned()), name, true)
+        })
+        .collect();
+    others.iter().for_each(|file| drop(file.get().unwrap()));
+    context.background.run_pending(Duration::ZERO);
+    fixture.faults.syncs_fail.store(false, Ordering::Relaxed);
+    assert!(!log.is_offline());
+    assert!(matches!(log.flush(Offset(1)), Err(FlushError::Failed(_))));
+    assert!(log.is_offline());
+}
