@@ -30,7 +30,6 @@ const EFFECTIVE: &[&str] = &[
     "broker.id",
     "broker.rack",
     "compression.gzip.level",
-    "compression.lz4.level",
     "compression.type",
     "compression.zstd.level",
     "connections.max.idle.ms",

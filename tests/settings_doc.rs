@@ -1,0 +1,76 @@
+//! `docs/settings.md` says of each of Kafka's broker and topic settings what it does here, and is made from the table that
+//! the broker itself goes by. After a change of that table: `UPDATE_DOCS=1 cargo test --test settings_doc`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use ottla::config::keys::{ConfigKey, UpdateMode, broker_keys, topic_keys};
+use ottla::config::support::{self, Support};
+
+const HEAD: &str = "\
+# Settings
+
+All settings of Apache Kafka 4.3.1's brokers and topics are known, with Kafka's types, defaults and rules. This page says what each does in
+Ottla:
+
+- **works**: as in Kafka;
+- **no effect**: nothing yet, or nothing that there is without a Java machine. A warning when it is set to something else than its default;
+- **stops the start**: it protects something, and is not honoured yet. What was meant to be closed is never served open.
+
+Dynamic: whether Kafka lets it change at run time, for all brokers or for each. Ottla takes such changes of the settings that work; one that
+needs a new listener is refused.
+";
+
+fn default_of(key: &ConfigKey) -> String {
+    match key.default_text() {
+        Some(text) if text.is_empty() => "(empty)".to_owned(),
+        Some(text) => format!("`{text}`"),
+        None => String::new(),
+    }
+}
+
+fn kind_of(key: &ConfigKey) -> String {
+    format!("{:?}", key.config_type).to_lowercase()
+}
+
+fn page() -> String {
+    let mut page = HEAD.to_owned();
+    page.push_str("\n## Broker\n| key | type | default | dynamic | here |\n|---|---|---|---|---|\n");
+    let mut keys: Vec<&ConfigKey> = broker_keys().iter().filter(|key| !key.internal).collect();
+    keys.sort_by_key(|key| key.name);
+    for key in keys {
+        let here = match support::of(key.name) {
+            Support::Effective => "works",
+            Support::NoEffect => "no effect",
+            Support::Protects => "**stops the start**",
+        };
+        let dynamic = match key.update_mode {
+            UpdateMode::ReadOnly => "",
+            UpdateMode::PerBroker => "per broker",
+            UpdateMode::ClusterWide => "all or per broker",
+        };
+        let (name, kind) = (key.name, kind_of(key));
+        writeln!(page, "| `{name}` | {kind} | {} | {dynamic} | {here} |", default_of(key)).unwrap();
+    }
+    page.push_str("\n## Topic\n| key | type | default |\n|---|---|---|\n");
+    let mut keys: Vec<&ConfigKey> = topic_keys().iter().filter(|key| !key.internal).collect();
+    keys.sort_by_key(|key| key.name);
+    for key in keys {
+        writeln!(page, "| `{}` | {} | {} |", key.name, kind_of(key), default_of(key)).unwrap();
+    }
+    page
+}
+
+#[test]
+fn the_page_is_what_the_table_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/settings.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, page()).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        written == page(),
+        "docs/settings.md is not what the table says: UPDATE_DOCS=1 cargo test --test settings_doc"
+    );
+}
