@@ -181,12 +181,35 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Text of a client, which Kafka reads as Java does: what is not UTF-8 becomes U+FFFD.
+/// Text of a client.
 fn text(bytes: Bytes) -> StrBytes {
     match StrBytes::from_utf8(bytes.clone()) {
         Ok(text) => text,
-        Err(_) => StrBytes::from_string(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(_) => StrBytes::from_string(replace_malformed(&bytes)),
     }
+}
+
+/// Reads bytes as Java reads UTF-8: U+FFFD stands for each piece that is none. That is what Rust does, but for an encoded
+/// surrogate, which is one piece and not three.
+pub(super) fn replace_malformed(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    // Of the surrogate that began just before.
+    let mut bytes_to_come = 0;
+    for chunk in bytes.utf8_chunks() {
+        if !chunk.valid().is_empty() {
+            bytes_to_come = 0;
+        }
+        text.push_str(chunk.valid());
+        match chunk.invalid() {
+            [] => {}
+            [0x80..=0xbf] if bytes_to_come > 0 => bytes_to_come -= 1,
+            invalid => {
+                text.push(char::REPLACEMENT_CHARACTER);
+                bytes_to_come = if invalid == [0xed] { 2 } else { 0 };
+            }
+        }
+    }
+    text
 }
 
 /// Writes a message from the front to the back.
@@ -268,5 +291,28 @@ impl Writer {
         self.unsigned_varint(tag);
         self.unsigned_varint(inner.bytes.len() as u32);
         self.bytes.put_slice(&inner.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn malformed_text_is_replaced_as_java_does() {
+        let cases: [(&[u8], &str); 9] = [
+            (b"a\x80b", "a\u{fffd}b"),
+            (b"\xc0\xaf", "\u{fffd}\u{fffd}"),
+            (b"\xed\xa0\x80", "\u{fffd}"),
+            (b"\xed\xa0\x80\xed\xb0\x80\x80", "\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xed\xa0x\x80", "\u{fffd}x\u{fffd}"),
+            (b"\xed\xa0\xc3", "\u{fffd}\u{fffd}"),
+            (b"\xed\x9f\xbf\xed\x9f", "\u{d7ff}\u{fffd}"),
+            (b"\xf5\x80\x80\x80", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xf0\x9f\x98x", "\u{fffd}x"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(replace_malformed(bytes), text, "{bytes:x?}");
+        }
     }
 }

@@ -21,7 +21,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::versions::ApiKey;
-use super::wire::{DecodeError, MAX_STRING_LENGTH};
+use super::wire::{DecodeError, MAX_STRING_LENGTH, replace_malformed};
 
 pub use requests::REQUESTS;
 
@@ -204,7 +204,7 @@ impl Walk<'_> {
         let bytes = self.bytes;
         let text = &bytes[text_start..self.position];
         if std::str::from_utf8(text).is_err() {
-            let text = String::from_utf8_lossy(text);
+            let text = replace_malformed(text);
             // Replaced text may be thrice as long, more than a classic length can say.
             let text = &text[..text.floor_char_boundary(MAX_STRING_LENGTH)];
             let mut bytes = if self.flexible {
