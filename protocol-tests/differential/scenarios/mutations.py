@@ -5,6 +5,7 @@ from kafka_wire import codecs, messages
 from kafka_wire.batches import Record, batch
 from scenario import Topic, scenario
 
+LONG = 0x7F7F7F7F  # stays long whichever byte of it changes, or becomes negative
 MADE_UP = "bm8tc3VjaC10b3BpYy1pZA"
 SETTINGS = {"Configs": [{"Name": "a", "Value": "b"}]}
 
@@ -26,9 +27,9 @@ REQUESTS = {
     "ListOffsets": ((1, 11), list_offsets),
     "OffsetForLeaderEpoch": ((2, 4), lambda t: {"ReplicaId": -1} | partitions(t, "Topic", {"Partition": 0, "LeaderEpoch": 0})),
     "CreateTopics": ((2, 7), lambda t: create_topics(new_topic("not/" + t.name, -1, -1, {0: [1]}, {"a": "b"}), validate_only=True)),
-    "DeleteTopics": ((1, 6), lambda t: {"TopicNames": [t.name], "Topics": [{"Name": t.name}], "TimeoutMs": 60000}),
-    "DeleteRecords": ((0, 2), lambda t: {"TimeoutMs": 60000} | partitions(t, "Name", {"PartitionIndex": 0, "Offset": 1})),
-    "CreatePartitions": ((0, 3), lambda t: {"Topics": [{"Name": t.name, "Count": 3, "Assignments": [{"BrokerIds": [1]}]}], "TimeoutMs": 60000, "ValidateOnly": True}),
+    "DeleteTopics": ((1, 6), lambda t: {"TopicNames": [t.name], "Topics": [{"Name": t.name}], "TimeoutMs": LONG}),
+    "DeleteRecords": ((0, 2), lambda t: {"TimeoutMs": LONG} | partitions(t, "Name", {"PartitionIndex": 0, "Offset": 1})),
+    "CreatePartitions": ((0, 3), lambda t: {"Topics": [{"Name": t.name, "Count": 3, "Assignments": [{"BrokerIds": [1]}]}], "TimeoutMs": LONG, "ValidateOnly": True}),
     "DescribeConfigs": ((1, 4), lambda t: {"Resources": [{"ResourceType": 2, "ResourceName": t.name, "ConfigurationKeys": ["a"]}]}),
     "AlterConfigs": ((0, 2), lambda t: resource(t, **SETTINGS)),
     "DescribeCluster": ((0, 2), lambda t: {}),
