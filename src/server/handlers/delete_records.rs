@@ -10,9 +10,10 @@ use tokio::task::spawn_blocking;
 use tracing::debug;
 
 use super::Call;
+use super::partition_errors::{leader_code, lookup_code};
 use crate::net::Response;
 use crate::protocol::ErrorCode;
-use crate::replica::{ChangeError, DeleteRecordsError, LeaderError, LookupError, ReplicaManager};
+use crate::replica::{ChangeError, DeleteRecordsError, LookupError, ReplicaManager};
 use crate::server::request::RequestError;
 use crate::server::topics::is_internal;
 use crate::types::{Offset, PartitionId};
@@ -60,25 +61,16 @@ fn delete_all(replicas: &ReplicaManager, request: &DeleteRecordsRequest) -> Vec<
 
 fn delete(replicas: &ReplicaManager, topic: &str, partition: PartitionId, offset: i64) -> Result<Offset, ErrorCode> {
     let found = replicas.partition(topic, partition);
-    if let Err(LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition) = found {
-        return Err(ErrorCode::UnknownTopicOrPartition);
+    if let Err(error @ LookupError::UnknownTopicOrPartition) = found {
+        return Err(lookup_code(error));
     }
     if is_internal(topic) {
         return Err(ErrorCode::InvalidTopicException);
     }
-    let partition = found.map_err(|error| match error {
-        LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition => ErrorCode::UnknownTopicOrPartition,
-        LookupError::NotHere => ErrorCode::NotLeaderOrFollower,
-        LookupError::Offline => ErrorCode::KafkaStorageError,
-    })?;
+    let partition = found.map_err(lookup_code)?;
     let offset = (offset != HIGH_WATERMARK).then_some(Offset(offset));
     partition.delete_records(offset).map_err(|error| match error {
-        DeleteRecordsError::Leader(error) => match error {
-            LeaderError::NotLeaderOrFollower => ErrorCode::NotLeaderOrFollower,
-            LeaderError::FencedLeaderEpoch => ErrorCode::FencedLeaderEpoch,
-            LeaderError::UnknownLeaderEpoch => ErrorCode::UnknownLeaderEpoch,
-            LeaderError::Offline => ErrorCode::KafkaStorageError,
-        },
+        DeleteRecordsError::Leader(error) => leader_code(error),
         DeleteRecordsError::Policy => ErrorCode::PolicyViolation,
         DeleteRecordsError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
         DeleteRecordsError::Log(error) => match error {

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use kafka_protocol::protocol::StrBytes;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
-use tracing::{debug, error};
+use tracing::debug;
 
 use crate::net::{ConnectionContext, Reply, Response};
 use crate::protocol::fetch::{
@@ -26,12 +26,14 @@ use crate::protocol::fetch::{
 };
 use crate::protocol::{ErrorCode, RequestHeader};
 use crate::replica::{
-    FetchIsolation, LeaderError, LogSlice, LookupError, Partition, PartitionFetch, PartitionRead, PartitionReadError,
-    ReadError, Wait,
+    FetchIsolation, LogSlice, LookupError, Partition, PartitionFetch, PartitionRead, PartitionReadError, ReadError,
+    Wait,
 };
 use crate::server::broker::Broker;
 use crate::server::fetch_session::{Answered, FetchContext, INVALID_SESSION_ID, SlotPartition};
-use crate::server::handlers::{self, leader_hints::LeaderHints};
+use crate::server::handlers;
+use crate::server::handlers::leader_hints::LeaderHints;
+use crate::server::handlers::partition_errors::{lookup_code, read_code};
 use crate::server::request::RequestError;
 use crate::types::BrokerId;
 
@@ -442,29 +444,8 @@ fn answer_partition(
 
 fn error_code(failure: &Failure) -> ErrorCode {
     match failure {
-        Failure::Lookup(error) | Failure::Gone(error) => match error {
-            LookupError::UnknownTopicId => ErrorCode::UnknownTopicId,
-            LookupError::UnknownTopicOrPartition => ErrorCode::UnknownTopicOrPartition,
-            LookupError::NotHere => ErrorCode::NotLeaderOrFollower,
-            LookupError::Offline => ErrorCode::KafkaStorageError,
-        },
+        Failure::Lookup(error) | Failure::Gone(error) => lookup_code(*error),
         Failure::InconsistentTopicId => ErrorCode::InconsistentTopicId,
-        Failure::Read(PartitionReadError::Leader(error)) => match error {
-            LeaderError::NotLeaderOrFollower => ErrorCode::NotLeaderOrFollower,
-            LeaderError::FencedLeaderEpoch => ErrorCode::FencedLeaderEpoch,
-            LeaderError::UnknownLeaderEpoch => ErrorCode::UnknownLeaderEpoch,
-            LeaderError::Offline => ErrorCode::KafkaStorageError,
-        },
-        Failure::Read(PartitionReadError::Log(error)) => match error {
-            ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
-            // As Kafka: the client is to see that this is not its own fault, and that a retry may not help.
-            ReadError::Corrupt { .. } => ErrorCode::CorruptMessage,
-            ReadError::Io(error) => {
-                error!(%error, "reading the log failed");
-                ErrorCode::KafkaStorageError
-            }
-            ReadError::WouldBlock => ErrorCode::UnknownServerError,
-        },
-        Failure::Read(PartitionReadError::NegativeSize) => ErrorCode::UnknownServerError,
+        Failure::Read(error) => read_code(error),
     }
 }

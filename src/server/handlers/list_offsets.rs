@@ -14,15 +14,12 @@ use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListO
 use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse, TopicName};
 use tokio::task::spawn_blocking;
-use tracing::error;
 
 use super::Call;
+use super::partition_errors::{lookup_code, read_code};
 use crate::net::Response;
 use crate::protocol::ErrorCode;
-use crate::replica::{
-    FetchIsolation, LeaderError, LookupError, OffsetSpec, PartitionReadError, ReadError, ReplicaManager,
-    TimestampOffset,
-};
+use crate::replica::{FetchIsolation, OffsetSpec, ReplicaManager, TimestampOffset};
 use crate::server::request::RequestError;
 use crate::types::{LeaderEpoch, PartitionId};
 
@@ -132,18 +129,7 @@ fn find(
 ) -> ListOffsetsPartitionResponse {
     let partition = match replicas.partition(topic, PartitionId(wanted.partition_index)) {
         Ok(partition) => partition,
-        Err(error) => {
-            return failed(
-                wanted,
-                match error {
-                    LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition => {
-                        ErrorCode::UnknownTopicOrPartition
-                    }
-                    LookupError::NotHere => ErrorCode::NotLeaderOrFollower,
-                    LookupError::Offline => ErrorCode::KafkaStorageError,
-                },
-            );
-        }
+        Err(error) => return failed(wanted, lookup_code(error)),
     };
     let current_leader_epoch = (wanted.current_leader_epoch != -1).then_some(LeaderEpoch(wanted.current_leader_epoch));
     let leader_only = replica_id != DEBUGGING_REPLICA_ID;
@@ -155,7 +141,7 @@ fn find(
     match (partition.list_offset(spec, isolation, current_leader_epoch, leader_only), target) {
         (Ok(Some(offset)), Target::Find(_)) => found(wanted, offset, version),
         (Ok(None), Target::Find(_)) | (Ok(_), Target::Tiered) => failed(wanted, ErrorCode::None),
-        (Err(error), _) => failed(wanted, code_of(&error)),
+        (Err(error), _) => failed(wanted, read_code(&error)),
     }
 }
 
@@ -176,25 +162,4 @@ fn failed(wanted: &ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitio
         .with_timestamp(-1)
         .with_offset(-1)
         .with_leader_epoch(-1)
-}
-
-fn code_of(error: &PartitionReadError) -> ErrorCode {
-    match error {
-        PartitionReadError::Leader(error) => match error {
-            LeaderError::NotLeaderOrFollower => ErrorCode::NotLeaderOrFollower,
-            LeaderError::FencedLeaderEpoch => ErrorCode::FencedLeaderEpoch,
-            LeaderError::UnknownLeaderEpoch => ErrorCode::UnknownLeaderEpoch,
-            LeaderError::Offline => ErrorCode::KafkaStorageError,
-        },
-        PartitionReadError::Log(error) => match error {
-            ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
-            ReadError::Corrupt { .. } => ErrorCode::CorruptMessage,
-            ReadError::Io(error) => {
-                error!(%error, "reading the log failed");
-                ErrorCode::KafkaStorageError
-            }
-            ReadError::WouldBlock => ErrorCode::UnknownServerError,
-        },
-        PartitionReadError::NegativeSize => ErrorCode::UnknownServerError,
-    }
 }

@@ -22,6 +22,7 @@ mod leader_hints;
 mod list_offsets;
 mod metadata;
 mod offset_for_leader_epoch;
+mod partition_errors;
 mod produce;
 
 use std::future::Future;

@@ -6,9 +6,9 @@ use kafka_protocol::messages::offset_for_leader_epoch_response::{EpochEndOffset,
 use kafka_protocol::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
 
 use super::Call;
+use super::partition_errors::{leader_code, lookup_code};
 use crate::net::Response;
-use crate::protocol::ErrorCode;
-use crate::replica::{LeaderError, LookupError, ReplicaManager};
+use crate::replica::ReplicaManager;
 use crate::server::request::RequestError;
 use crate::types::{LeaderEpoch, PartitionId};
 
@@ -31,29 +31,12 @@ fn end_offset(replicas: &ReplicaManager, topic: &str, wanted: &OffsetForLeaderPa
     let answer = EpochEndOffset::default().with_partition(wanted.partition).with_leader_epoch(-1).with_end_offset(-1);
     let partition = match replicas.partition(topic, PartitionId(wanted.partition)) {
         Ok(partition) => partition,
-        Err(error) => {
-            let code = match error {
-                LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition => {
-                    ErrorCode::UnknownTopicOrPartition
-                }
-                LookupError::NotHere => ErrorCode::NotLeaderOrFollower,
-                LookupError::Offline => ErrorCode::KafkaStorageError,
-            };
-            return answer.with_error_code(code.code());
-        }
+        Err(error) => return answer.with_error_code(lookup_code(error).code()),
     };
     let current_leader_epoch = (wanted.current_leader_epoch != -1).then_some(LeaderEpoch(wanted.current_leader_epoch));
     match partition.end_offset_for_epoch(current_leader_epoch, LeaderEpoch(wanted.leader_epoch)) {
         Ok(Some(end)) => answer.with_leader_epoch(end.leader_epoch.0).with_end_offset(end.end_offset.0),
         Ok(None) => answer,
-        Err(error) => {
-            let code = match error {
-                LeaderError::NotLeaderOrFollower => ErrorCode::NotLeaderOrFollower,
-                LeaderError::FencedLeaderEpoch => ErrorCode::FencedLeaderEpoch,
-                LeaderError::UnknownLeaderEpoch => ErrorCode::UnknownLeaderEpoch,
-                LeaderError::Offline => ErrorCode::KafkaStorageError,
-            };
-            answer.with_error_code(code.code())
-        }
+        Err(error) => answer.with_error_code(leader_code(error).code()),
     }
 }

@@ -31,7 +31,9 @@ use crate::replica::{
     ValidateError,
 };
 use crate::server::broker::Broker;
-use crate::server::handlers::{self, leader_hints::LeaderHints};
+use crate::server::handlers;
+use crate::server::handlers::leader_hints::LeaderHints;
+use crate::server::handlers::partition_errors::lookup_code;
 use crate::server::request::RequestError;
 use crate::server::topics::is_internal;
 use crate::types::{PartitionId, TopicId};
@@ -207,8 +209,8 @@ fn append(
     } else {
         broker.replicas.partition(&topic.name, entry.partition)
     };
-    if let Err(LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition) = &found {
-        return failed(answer, lookup_code(found.err()));
+    if let Err(error @ (LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition)) = found {
+        return failed(answer, lookup_code(error));
     }
     let records = match check_records(header.api_version, entry.records) {
         Ok(records) => records,
@@ -221,7 +223,7 @@ fn append(
     };
     let partition = match found {
         Ok(partition) => partition,
-        Err(error) => return failed(answer, lookup_code(Some(error))),
+        Err(error) => return failed(answer, lookup_code(error)),
     };
     if is_internal(&partition.topic_partition().topic) && header.client_id() != ADMIN_CLIENT_ID {
         return failed(answer, ErrorCode::InvalidTopicException);
@@ -256,16 +258,6 @@ fn check_records(version: i16, records: Option<Bytes>) -> Result<Bytes, ErrorCod
             | ProducedError::BaseOffset => ErrorCode::InvalidRecord,
             ProducedError::ZstdBeforeVersion7 => ErrorCode::UnsupportedCompressionType,
         }),
-    }
-}
-
-fn lookup_code(error: Option<LookupError>) -> ErrorCode {
-    match error {
-        Some(LookupError::UnknownTopicId) => ErrorCode::UnknownTopicId,
-        Some(LookupError::UnknownTopicOrPartition) => ErrorCode::UnknownTopicOrPartition,
-        Some(LookupError::NotHere) => ErrorCode::NotLeaderOrFollower,
-        Some(LookupError::Offline) => ErrorCode::KafkaStorageError,
-        None => ErrorCode::None,
     }
 }
 
