@@ -420,12 +420,14 @@ impl Partition {
         }
         read.has_more = fetch.fetch_offset < upper_bound;
         // A part of a first batch helps no client since Fetch v3.
-        if !found.first_batch_incomplete {
-            read.records = found.slice;
+        if found.first_batch_incomplete {
+            return Ok(read);
         }
-        if committed && !read.records.is_empty() {
-            read.aborted_transactions = Some(self.log.aborted_transactions(fetch.fetch_offset, upper_bound)?);
+        if committed && !found.slice.is_empty() {
+            let aborted = self.log.aborted_transactions_in(&found, fetch.fetch_offset, wait)?;
+            read.aborted_transactions = Some(aborted);
         }
+        read.records = found.slice;
         Ok(read)
     }
 
@@ -495,7 +497,8 @@ impl Partition {
     /// Deletes the records below `offset`, or below the high watermark without one. Returns the low watermark. Waits
     /// for the disk.
     pub fn delete_records(&self, offset: Option<Offset>) -> Result<Offset, DeleteRecordsError> {
-        let leadership = self.leadership.read();
+        // Not held over the change, which waits for the disk. What is below the high watermark may go, whoever leads.
+        let leadership = *self.leadership.read();
         self.check_leader(&leadership, None, true)?;
         if !self.log.config().cleanup_policy.delete {
             return Err(DeleteRecordsError::Policy);

@@ -132,6 +132,21 @@ impl dyn DiskFile + '_ {
         Ok(())
     }
 
+    /// As [`Self::read_exact_at`] if that needs no waiting for the disk; returns whether it did.
+    pub fn read_exact_cached_at(&self, mut buffer: &mut [u8], mut position: u64) -> io::Result<bool> {
+        while !buffer.is_empty() {
+            match self.read_cached_at(buffer, position)? {
+                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(n) => {
+                    buffer = &mut buffer[n..];
+                    position += n as u64;
+                }
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
     /// Reads until `buffer` is full or the file ends; returns how much was read.
     pub fn read_up_to(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
         let mut done = 0;

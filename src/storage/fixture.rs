@@ -190,7 +190,7 @@ pub fn read_all(log: &Log, upper_bound: Offset, committed_only: bool) -> String 
 fn aborted_by_producer(log: &Log, from: Offset, to: Offset, committed_only: bool) -> HashMap<i64, VecDeque<i64>> {
     let mut by_producer: HashMap<i64, VecDeque<i64>> = HashMap::new();
     if committed_only {
-        let mut aborted = log.aborted_transactions(from, to).unwrap();
+        let mut aborted = log.aborted_transactions(from, to, Wait::ForDisk).unwrap();
         aborted.sort_by_key(|txn| txn.first_offset);
         for txn in aborted {
             by_producer.entry(txn.producer_id.0).or_default().push_back(txn.first_offset.0);

@@ -218,6 +218,21 @@ impl<E: Entry> IndexFile<E> {
         search(&*self.file.get()?, on_file, is_before, guess as u32, wait)
     }
 
+    /// Entry number `n`, if there are so many.
+    pub fn get(&self, n: u32, wait: Wait) -> Result<Option<E>, IndexError> {
+        self.load(wait)?;
+        let on_file = {
+            let state = self.state.read();
+            let on_file = state.on_file.unwrap_or(0);
+            if let Some(in_tail) = n.checked_sub(on_file) {
+                return Ok(state.tail.get(in_tail as usize).copied());
+            }
+            on_file
+        };
+        debug_assert!(n < on_file);
+        read_entry(&*self.file.get()?, n, wait).map(Some)
+    }
+
     /// All entries; for tests and for checks.
     pub fn all(&self) -> Result<Vec<E>, IndexError> {
         self.load(Wait::ForDisk)?;
@@ -310,18 +325,17 @@ fn read_entry<E: Entry>(file: &dyn DiskFile, n: u32, wait: Wait) -> Result<E, In
 }
 
 fn read(file: &dyn DiskFile, buffer: &mut [u8], position: u64, wait: Wait) -> Result<(), IndexError> {
-    let mut done = 0;
-    while done < buffer.len() {
-        let at = position + done as u64;
-        let n = match wait {
-            Wait::ForDisk => file.read_at(&mut buffer[done..], at)?,
-            Wait::Never => file.read_cached_at(&mut buffer[done..], at)?.ok_or(IndexError::WouldBlock)?,
-        };
-        if n == 0 {
-            // Truncated since it was looked at.
-            return Err(IndexError::Corrupt("the index is shorter than it was".to_owned()));
+    let read = match wait {
+        Wait::ForDisk => file.read_exact_at(buffer, position).map(|()| true),
+        Wait::Never => file.read_exact_cached_at(buffer, position),
+    };
+    match read {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(IndexError::WouldBlock),
+        // Truncated since it was looked at.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Err(IndexError::Corrupt("the index is shorter than it was".to_owned()))
         }
-        done += n;
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }

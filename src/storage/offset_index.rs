@@ -80,6 +80,14 @@ impl OffsetIndex {
         found.map(|(_, entry)| self.position(entry)).transpose()
     }
 
+    /// The first entry of a batch at `position` or behind it.
+    pub fn first_at(&self, position: u64, wait: Wait) -> Result<Option<OffsetPosition>, IndexError> {
+        let is_before = |entry: &Stored| i64::from(entry.position) < position as i64;
+        let guess = |last: &Stored| position as f64 / f64::from(last.position);
+        let next = self.entries.last_where(is_before, guess, wait)?.map_or(0, |(n, _)| n + 1);
+        self.entries.get(next, wait)?.map(|entry| self.position(entry)).transpose()
+    }
+
     pub fn last(&self, wait: Wait) -> Result<Option<OffsetPosition>, IndexError> {
         self.entries.last(wait)?.map(|entry| self.position(entry)).transpose()
     }

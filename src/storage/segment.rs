@@ -355,6 +355,11 @@ impl LogSegment {
         Ok(self.log.disk().info(&self.log.path())?.modified_ms)
     }
 
+    /// Whether a transaction may have been aborted by a marker in this segment.
+    pub fn has_txn_index(&self) -> bool {
+        !matches!(*self.txn_index.lock(), TxnIndexSlot::Absent)
+    }
+
     fn with_txn_index<T>(
         &self,
         create: bool,
@@ -376,6 +381,7 @@ impl LogSegment {
 
     fn txn_damaged(&self, error: TxnIndexError) -> ReadError {
         match error {
+            TxnIndexError::WouldBlock => ReadError::WouldBlock,
             TxnIndexError::Io(error) => ReadError::Io(error),
             TxnIndexError::Corrupt { position, .. } | TxnIndexError::UnknownVersion { position, .. } => {
                 ReadError::Corrupt { segment_base_offset: self.base_offset, position, reason: error.to_string() }

@@ -74,16 +74,10 @@ impl LogSlice {
     /// did.
     pub fn read_cached(&self, buffer: &mut [u8]) -> io::Result<bool> {
         assert_eq!(buffer.len(), self.len, "the buffer is as long as the slice");
-        let Some(file) = &self.file else { return Ok(true) };
-        let mut done = 0;
-        while done < self.len {
-            match file.read_cached_at(&mut buffer[done..], self.position + done as u64)? {
-                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Some(n) => done += n,
-                None => return Ok(false),
-            }
+        match &self.file {
+            Some(file) => file.read_exact_cached_at(buffer, self.position),
+            None => Ok(true),
         }
-        Ok(true)
     }
 
     /// Appends all bytes of the slice to `buffer`; may wait for the disk.

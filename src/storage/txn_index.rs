@@ -22,6 +22,7 @@ use thiserror::Error;
 use crate::storage::disk::DiskFile;
 use crate::storage::file_cache::{CachedFile, Directory, FileCache};
 use crate::storage::file_name::{FileKind, FileName, FileState};
+use crate::storage::log::Wait;
 use crate::types::{Offset, ProducerId};
 
 /// Bytes of an entry.
@@ -50,6 +51,9 @@ pub enum TxnIndexError {
     UnknownVersion { version: i16, position: u64 },
     #[error("transaction index is corrupt at byte {position}: {reason}")]
     Corrupt { position: u64, reason: &'static str },
+    /// Only from calls that must not wait for the disk.
+    #[error("the disk must be waited for")]
+    WouldBlock,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -133,7 +137,7 @@ impl TransactionIndex {
     /// Removes the transactions whose marker is at or above `offset`.
     pub fn truncate_to(&mut self, offset: Offset) -> Result<(), TxnIndexError> {
         let Some(file) = self.reader()? else { return Ok(()) };
-        let position = self.first_at_or_above(&*file, offset)?;
+        let position = self.first_at_or_above(&*file, offset, Wait::ForDisk)?;
         if position < self.len {
             self.cut(position)?;
         }
@@ -155,12 +159,13 @@ impl TransactionIndex {
         &self,
         fetch_offset: Offset,
         upper_bound: Offset,
+        wait: Wait,
         found: &mut Vec<AbortedTxn>,
     ) -> Result<bool, TxnIndexError> {
         let Some(file) = self.reader()? else { return Ok(false) };
-        let start = self.first_at_or_above(&*file, fetch_offset)?;
+        let start = self.first_at_or_above(&*file, fetch_offset, wait)?;
         let mut is_complete = false;
-        self.scan(&*file, start, |_, txn| {
+        self.scan(&*file, start, wait, |_, txn| {
             if txn.first_offset < upper_bound {
                 found.push(*txn);
             }
@@ -174,7 +179,7 @@ impl TransactionIndex {
     pub fn all(&self) -> Result<Vec<AbortedTxn>, TxnIndexError> {
         let mut all = Vec::new();
         if let Some(file) = self.reader()? {
-            self.scan(&*file, 0, |_, txn| {
+            self.scan(&*file, 0, Wait::ForDisk, |_, txn| {
                 all.push(*txn);
                 Ok(true)
             })?;
@@ -186,7 +191,7 @@ impl TransactionIndex {
     pub fn sanity_check(&self) -> Result<(), TxnIndexError> {
         let Some(file) = self.reader()? else { return Ok(()) };
         let base_offset = self.base_offset;
-        self.scan(&*file, 0, |position, txn| match txn.last_offset < base_offset {
+        self.scan(&*file, 0, Wait::ForDisk, |position, txn| match txn.last_offset < base_offset {
             true => Err(TxnIndexError::Corrupt { position, reason: "a marker lies before the segment" }),
             false => Ok(true),
         })
@@ -218,13 +223,13 @@ impl TransactionIndex {
     }
 
     /// Position of the first entry whose marker is at or above `offset`.
-    fn first_at_or_above(&self, file: &dyn DiskFile, offset: Offset) -> Result<u64, TxnIndexError> {
+    fn first_at_or_above(&self, file: &dyn DiskFile, offset: Offset, wait: Wait) -> Result<u64, TxnIndexError> {
         let (mut low, mut high) = (0, self.len / ENTRY_SIZE as u64);
         while low < high {
             let middle = low + (high - low) / 2;
             let position = middle * ENTRY_SIZE as u64;
             let mut bytes = [0; ENTRY_SIZE];
-            file.read_exact_at(&mut bytes, position)?;
+            read(file, &mut bytes, position, wait)?;
             match decode_at(&bytes, position)?.last_offset < offset {
                 true => low = middle + 1,
                 false => high = middle,
@@ -238,12 +243,13 @@ impl TransactionIndex {
         &self,
         file: &dyn DiskFile,
         mut position: u64,
+        wait: Wait,
         mut visit: impl FnMut(u64, &AbortedTxn) -> Result<bool, TxnIndexError>,
     ) -> Result<(), TxnIndexError> {
         let mut buffer = [0; ENTRY_SIZE * ENTRIES_PER_READ];
         while position < self.len {
             let wanted = (self.len - position).min(buffer.len() as u64) as usize;
-            file.read_exact_at(&mut buffer[..wanted], position)?;
+            read(file, &mut buffer[..wanted], position, wait)?;
             for bytes in buffer[..wanted].as_chunks::<ENTRY_SIZE>().0 {
                 if !visit(position, &decode_at(bytes, position)?)? {
                     return Ok(());
@@ -252,6 +258,14 @@ impl TransactionIndex {
             }
         }
         Ok(())
+    }
+}
+
+fn read(file: &dyn DiskFile, buffer: &mut [u8], position: u64, wait: Wait) -> Result<(), TxnIndexError> {
+    match wait {
+        Wait::ForDisk => Ok(file.read_exact_at(buffer, position)?),
+        Wait::Never if file.read_exact_cached_at(buffer, position)? => Ok(()),
+        Wait::Never => Err(TxnIndexError::WouldBlock),
     }
 }
 

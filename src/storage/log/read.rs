@@ -289,13 +289,61 @@ impl Log {
 
     // --- transactions ------------------------------------------------------------------------------------------
 
+    /// The aborted transactions that a reader of `read`, which was read from `start` on, has to know. As in Kafka it may
+    /// be told of some that begin behind it, up to the next batch that is indexed.
+    pub fn aborted_transactions_in(
+        &self,
+        read: &LogRead,
+        start: Offset,
+        wait: Wait,
+    ) -> Result<Vec<AbortedTransaction>, ReadError> {
+        let Some(position) = read.position else { return Ok(Vec::new()) };
+        let segments = self.segments.load();
+        let first = segments.partition_point(|segment| segment.base_offset() < position.segment_base_offset);
+        if !segments[first..].iter().any(|segment| segment.has_txn_index()) {
+            return Ok(Vec::new());
+        }
+        let end = match segments.get(first) {
+            Some(segment) if segment.base_offset() == position.segment_base_offset => {
+                self.indexed_behind(segment, position.bytes + read.slice.len() as u64, wait)?
+            }
+            // It was deleted meanwhile.
+            Some(_) | None => None,
+        };
+        let next = || segments.get(first + 1).map_or(self.log_end_offset(), |next| next.base_offset());
+        self.aborted_transactions(start, end.unwrap_or_else(next), wait)
+    }
+
+    /// The last offset of the first batch at `position` or behind it that is indexed.
+    fn indexed_behind(
+        &self,
+        segment: &Arc<LogSegment>,
+        position: u64,
+        wait: Wait,
+    ) -> Result<Option<Offset>, ReadError> {
+        let entry = match segment.offset_index().first_at(position, wait) {
+            Ok(Some(entry)) if !segment.distrusts_index() => entry,
+            Ok(_) | Err(IndexError::Corrupt(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // If the entry lied, aborted records would be taken for committed ones.
+        let batch = self.find_on_disk(segment, entry.offset, segment.size(), wait)?;
+        let is_named = batch.is_some_and(|batch| batch.position >= position && batch.last_offset >= entry.offset);
+        Ok(is_named.then_some(entry.offset))
+    }
+
     /// The aborted transactions that touch `start..end`.
-    pub fn aborted_transactions(&self, start: Offset, end: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
+    pub fn aborted_transactions(
+        &self,
+        start: Offset,
+        end: Offset,
+        wait: Wait,
+    ) -> Result<Vec<AbortedTransaction>, ReadError> {
         let segments = self.segments.load();
         let first = segments.partition_point(|segment| segment.base_offset() <= start).saturating_sub(1);
         let mut found = Vec::new();
         for segment in &segments[first..] {
-            if segment.collect_aborted(start, end, &mut found)? {
+            if segment.collect_aborted(start, end, wait, &mut found)? {
                 break;
             }
         }

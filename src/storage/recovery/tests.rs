@@ -351,7 +351,7 @@ proptest! {
         if !clean {
             let _ = log.offset_for_timestamp(1_795_935_600_000).unwrap();
             let _ = log.max_timestamp_offset().unwrap();
-            let _ = log.aborted_transactions(log.log_start_offset(), log.log_end_offset()).unwrap();
+            let _ = log.aborted_transactions(log.log_start_offset(), log.log_end_offset(), Wait::ForDisk).unwrap();
         }
         let end = log.log_end_offset();
         log.roll().unwrap();

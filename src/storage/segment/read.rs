@@ -141,11 +141,17 @@ impl LogSegment {
 
     /// Adds the aborted transactions of this segment that overlap `start..end` to `found`; returns whether later
     /// segments can have no more.
-    pub fn collect_aborted(&self, start: Offset, end: Offset, found: &mut Vec<AbortedTxn>) -> Result<bool, ReadError> {
+    pub fn collect_aborted(
+        &self,
+        start: Offset,
+        end: Offset,
+        wait: Wait,
+        found: &mut Vec<AbortedTxn>,
+    ) -> Result<bool, ReadError> {
         // A clone, so that the file is not read under the lock.
         let index = self.with_txn_index(false, |index| Ok(index.map(|index| index.clone())));
         match index.map_err(|error| self.txn_damaged(error))? {
-            Some(index) => index.collect(start, end, found).map_err(|error| self.txn_damaged(error)),
+            Some(index) => index.collect(start, end, wait, found).map_err(|error| self.txn_damaged(error)),
             None => Ok(false),
         }
     }

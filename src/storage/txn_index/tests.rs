@@ -27,7 +27,7 @@ fn open(dir: &tempfile::TempDir) -> TransactionIndex {
 
 fn collect(index: &TransactionIndex, fetch: i64, upper: i64) -> (Vec<i64>, bool) {
     let mut found = Vec::new();
-    let is_complete = index.collect(Offset(fetch), Offset(upper), &mut found).unwrap();
+    let is_complete = index.collect(Offset(fetch), Offset(upper), Wait::ForDisk, &mut found).unwrap();
     (found.iter().map(|txn| txn.producer_id.0).collect(), is_complete)
 }
 

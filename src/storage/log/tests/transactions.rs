@@ -73,7 +73,7 @@ fn open_and_aborted_transactions_are_known() {
         log.on_high_watermark(log.log_end_offset());
         assert_eq!(log.first_unstable_offset(), Some(Offset(16)));
         let aborted = |from, to| {
-            let aborted = log.aborted_transactions(Offset(from), Offset(to)).unwrap();
+            let aborted = log.aborted_transactions(Offset(from), Offset(to), Wait::ForDisk).unwrap();
             aborted.iter().map(|txn| (txn.producer_id.0, txn.first_offset.0)).collect::<Vec<_>>()
         };
         assert_eq!(aborted(0, 16), [(1, 0), (2, 2)]);
@@ -91,7 +91,7 @@ fn open_and_aborted_transactions_are_known() {
     let log = fixture.reopen(log, false).0;
     log.truncate_to(Offset(15)).unwrap();
     assert_eq!(log.first_unstable_offset(), Some(Offset(2)));
-    assert_eq!(log.aborted_transactions(Offset(0), Offset(15)).unwrap().len(), 1);
+    assert_eq!(log.aborted_transactions(Offset(0), Offset(15), Wait::ForDisk).unwrap().len(), 1);
     end_transaction(&log, 2, true);
     log.on_high_watermark(Offset(16));
     assert_eq!(log.first_unstable_offset(), None);
@@ -125,4 +125,58 @@ fn snapshots_are_written_with_each_segment_and_go_with_it() {
     assert_eq!(snapshots(), [name(40), name(60)]);
     log.close().unwrap();
     assert_eq!(snapshots(), [name(40), name(60), name(80)]);
+}
+
+/// A reader that is far behind was told, with each read, of every transaction that was aborted up to the last stable
+/// offset, and the thread that may not wait read them from the disk.
+#[test]
+fn a_reader_is_told_of_the_aborted_transactions_in_what_it_reads() {
+    let fixture = Fixture::with(TopicConfig { index_interval_bytes: 300, segment_bytes: 6000, ..Default::default() });
+    let log = fixture.open();
+    for producer in 0..50 {
+        append(&log, produced(producer, 0, 0, 1, true));
+        end_transaction(&log, producer, false);
+    }
+    let end = log.log_end_offset();
+    assert!(log.segments().len() > 1);
+    let told = |log: &Log, start: i64, max_bytes: usize, wait: Wait| {
+        let read = log.read(Offset(start), max_bytes, end, true, Wait::ForDisk).unwrap();
+        let aborted = log.aborted_transactions_in(&read, Offset(start), wait)?;
+        Ok::<_, ReadError>(aborted.iter().map(|txn| txn.first_offset.0).collect::<Vec<_>>())
+    };
+    let check = |log: &Log| {
+        for start in (0..end.0).step_by(2) {
+            let of_one_batch = told(log, start, 1, Wait::ForDisk).unwrap();
+            assert_eq!(of_one_batch[0], start);
+            assert!(of_one_batch.len() <= 6, "{start}: {of_one_batch:?}");
+        }
+        // Up to the end of the segment.
+        let rest = told(log, 60, 1 << 20, Wait::ForDisk).unwrap();
+        assert!(rest.len() >= 8 && rest.iter().zip(30..).all(|(first, n)| *first == 2 * n), "{rest:?}");
+    };
+    check(&log);
+    fixture.faults.is_cold.store(true, Ordering::Relaxed);
+    assert!(matches!(told(&log, 0, 1, Wait::Never), Err(ReadError::WouldBlock)));
+    fixture.faults.is_cold.store(false, Ordering::Relaxed);
+    assert_eq!(told(&log, 0, 1, Wait::Never).unwrap()[0], 0);
+
+    // An index that names offsets that are too low would hide aborted transactions, if it were believed.
+    let (log, _) = fixture.reopen(log, true);
+    check(&log);
+    log.close().unwrap();
+    drop(log);
+    let path = fixture.params().dir.join("00000000000000000000.index");
+    let lie = std::fs::read(&path)
+        .unwrap()
+        .chunks(8)
+        .enumerate()
+        .flat_map(|(n, entry)| [&[0, 0, 0, n as u8], &entry[4..]].concat())
+        .collect::<Vec<u8>>();
+    std::fs::write(&path, lie).unwrap();
+    let (log, _) = Log::open(&fixture.context(), LogParams { clean_shutdown: true, ..fixture.params() }).unwrap();
+    let read = log.read(Offset(0), 3000, end, true, Wait::ForDisk).unwrap();
+    let last = batches(&bytes_of(&read.slice)).filter_map(Result::ok).last().unwrap().last_offset().0;
+    let told = told(&log, 0, 3000, Wait::ForDisk).unwrap();
+    assert!(last > 10 && told.iter().copied().eq((0..told.len() as i64).map(|n| 2 * n)));
+    assert!(told.last().unwrap() + 2 >= last, "{last}: {told:?}");
 }
