@@ -16,6 +16,10 @@ use std::path::{Path, PathBuf};
 
 use crate::types::Offset;
 
+/// The largest offset at which a segment may begin. No log gets there; arithmetic on offsets of a segment that does not
+/// begin behind it cannot overflow.
+pub const MAX_BASE_OFFSET: Offset = Offset(i64::MAX - (1 << 32));
+
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
@@ -84,7 +88,7 @@ impl FileName {
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
-        let base_offset = Offset(digits.parse().ok()?);
+        let base_offset = Some(Offset(digits.parse().ok()?)).filter(|offset| *offset <= MAX_BASE_OFFSET)?;
         let kind = [FileKind::Log, FileKind::OffsetIndex, FileKind::TimeIndex, FileKind::TxnIndex, FileKind::Snapshot]
             .into_iter()
             .find(|kind| kind.extension() == extension)?;
@@ -113,8 +117,8 @@ mod tests {
         let name = FileName::new(Offset(42), FileKind::TimeIndex);
         assert_eq!(name.to_string(), "00000000000000000042.timeindex");
         assert_eq!(FileName::parse("00000000000000000042.timeindex"), Some(name));
-        let deleted = FileName::new(Offset(i64::MAX), FileKind::Log).with_state(FileState::Deleted);
-        assert_eq!(deleted.to_string(), "09223372036854775807.log.deleted");
+        let deleted = FileName::new(MAX_BASE_OFFSET, FileKind::Log).with_state(FileState::Deleted);
+        assert_eq!(deleted.to_string(), "09223372032559808511.log.deleted");
         assert_eq!(FileName::parse(&deleted.to_string()), Some(deleted));
     }
 
@@ -129,6 +133,7 @@ mod tests {
             "+0000000000000000042.log",
             "-0000000000000000042.log",
             "99999999999999999999.log",
+            "09223372036854775807.log",
             "00000000000000000042.log.deleted.deleted",
             "00000000000000000042.log.bak",
             "00000000000000000042",

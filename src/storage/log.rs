@@ -135,7 +135,7 @@ pub enum AppendError {
 #[derive(Debug, Error)]
 pub enum ChangeError {
     /// OFFSET_OUT_OF_RANGE
-    #[error("{offset} is behind the log's end {log_end_offset}")]
+    #[error("{offset} is behind the log's end {log_end_offset}, or no offset")]
     OutOfRange { offset: Offset, log_end_offset: Offset },
     /// The disk failed now: the caller takes the log directory offline.
     #[error(transparent)]

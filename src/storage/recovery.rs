@@ -28,7 +28,7 @@ use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
 
 use crate::storage::file_cache::Directory;
-use crate::storage::file_name::FileState;
+use crate::storage::file_name::{FileState, MAX_BASE_OFFSET};
 use crate::storage::leader_epochs::{self, LeaderEpochFileCache};
 use crate::storage::log::change::replay_producers;
 use crate::storage::log::{
@@ -148,7 +148,8 @@ impl Recovery<'_> {
 
     /// Sees to it that there is a segment, and that the log does not end before it starts. Returns its start.
     fn settle_bounds(&mut self) -> io::Result<Offset> {
-        let wanted = Offset(self.params.log_start_offset.0.max(0));
+        let wanted = self.params.log_start_offset;
+        let wanted = if (Offset(0)..=MAX_BASE_OFFSET).contains(&wanted) { wanted } else { Offset(0) };
         if !self.segments.is_empty() && self.log_end_offset < wanted {
             let end = self.log_end_offset;
             if self.segments.iter().any(|segment| segment.size() > 0) {

@@ -13,6 +13,7 @@ use crate::record::batch::{BatchHeader, NO_TIMESTAMP};
 use crate::record::control::ControlRecord;
 use crate::record::record::Records;
 use crate::storage::background::Lane;
+use crate::storage::file_name::MAX_BASE_OFFSET;
 use crate::storage::index_file::IndexError;
 use crate::storage::log::{ActiveSegment, AppendContext, AppendError, AppendInfo, Log, LogEnd, OPEN, Wait, Writer};
 use crate::storage::producer_state::{Analysis, BatchKind, EndTransactionMarker, ProducerBatch, ProducerUpdates};
@@ -66,7 +67,7 @@ impl Log {
             return Ok(self.appended(log_end_offset, log_end_offset.plus(-1), None));
         };
         let (first_offset, last_offset) = (first.header.base_offset(), last.header.last_offset());
-        if first_offset < log_end_offset {
+        if first_offset < log_end_offset || last_offset < first_offset || first_offset > MAX_BASE_OFFSET {
             return Err(AppendError::UnexpectedOffset { first_offset, last_offset, log_end_offset });
         }
         if records.size_in_bytes > config.segment_bytes.max(0) as usize {

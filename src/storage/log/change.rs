@@ -15,7 +15,7 @@ use crate::record::batch::HEADER_SIZE;
 use crate::storage::background::Lane;
 use crate::storage::directory_name::{self, DirectoryKind};
 use crate::storage::disk::DiskFile;
-use crate::storage::file_name::FileState;
+use crate::storage::file_name::{FileState, MAX_BASE_OFFSET};
 use crate::storage::index_file::IndexError;
 use crate::storage::log::append::{index_io, producer_batch};
 use crate::storage::log::{ActiveSegment, CLOSED, ChangeError, FlushError, Log, LogEnd, OPEN, ReadError, Wait, Writer};
@@ -286,6 +286,9 @@ impl Log {
     }
 
     fn start_anew(&self, writer: &mut Writer, offset: Offset) -> Result<(), ChangeError> {
+        if !(Offset(0)..=MAX_BASE_OFFSET).contains(&offset) {
+            return Err(ChangeError::OutOfRange { offset, log_end_offset: self.log_end_offset() });
+        }
         let removed = Vec::clone(&self.segments.load());
         // Names first: the new segment may have that of an old one.
         removed.iter().try_for_each(|segment| segment.rename(FileState::Deleted))?;

@@ -88,23 +88,21 @@ impl Log {
     /// One flush for all that wait; those that come meanwhile wait for the next one.
     fn commit(&self) {
         let result = self.flush_all();
-        let (served, goes_on) = {
+        let (durable, failed, goes_on) = {
             let mut commits = self.commits.lock();
-            let recovery_point = match &result {
-                Ok(()) => self.recovery_point(),
-                Err(_) => Offset(i64::MAX),
-            };
-            let served = commits.take(|up_to| up_to <= recovery_point);
+            let recovery_point = self.recovery_point();
+            // Also after an error: closing the log has made them durable, perhaps.
+            let durable = commits.take(|up_to| up_to <= recovery_point);
+            let failed = if result.is_err() { commits.take(|_| true) } else { Vec::new() };
             commits.is_running = !commits.waiting.is_empty();
-            (served, commits.is_running)
+            (durable, failed, commits.is_running)
         };
         // Queued again, not looped, so that a busy log does not keep a thread from the others.
         if goes_on {
             self.run_commit();
         }
-        for done in served {
-            done(result.clone());
-        }
+        durable.into_iter().for_each(|done| done(Ok(())));
+        failed.into_iter().for_each(|done| done(result.clone()));
     }
 
     /// Makes all that is below the log's end now durable.

@@ -121,7 +121,7 @@ fn fetched(bases: &[(i64, i32)]) -> ValidatedRecords {
     for (base, epoch) in bases {
         let mut builder = RecordBatchBuilder::new(Offset(*base)).leader_epoch(LeaderEpoch(*epoch));
         for n in 0..3 {
-            builder.append(*base + n, None, Some(b"value"), &[]);
+            builder.append(base.wrapping_add(n), None, Some(b"value"), &[]);
         }
         bytes.extend_from_slice(&builder.build());
     }
@@ -253,6 +253,20 @@ fn refuses_what_does_not_fit() {
             log_end_offset: Offset(3)
         })
     ));
+    // What no leader sends.
+    for base in [i64::MAX - 2, -1, i64::MIN] {
+        let error = log.append_as_follower(fetched(&[(base, 3)])).unwrap_err();
+        assert!(matches!(error, AppendError::UnexpectedOffset { .. }), "{base}: {error}");
+    }
+    for offset in [-1, i64::MIN, i64::MAX] {
+        let error = log.truncate_fully_and_start_at(Offset(offset)).unwrap_err();
+        assert!(matches!(error, ChangeError::OutOfRange { .. }), "{offset}: {error}");
+    }
+    assert!(matches!(log.truncate_to(Offset(-1)), Err(ChangeError::OutOfRange { .. })));
+    assert!(
+        matches!(log.read(Offset(0), 10, Offset(i64::MIN), true, Wait::ForDisk), Ok(read) if read.slice.is_empty())
+    );
+    assert!(!log.is_offline());
     assert_eq!(log.log_end_offset(), Offset(3));
     let nothing = log.append_as_follower(as_given(Bytes::new())).unwrap();
     assert_eq!((nothing.first_offset, nothing.last_offset), (Offset(3), Offset(2)));

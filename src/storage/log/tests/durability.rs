@@ -51,6 +51,23 @@ fn who_waits_for_truncated_records_learns_of_it() {
 }
 
 #[test]
+fn closing_serves_who_waits_for_a_flush() {
+    let fixture = Fixture::new();
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    append(&log, batch(1, 1, 0));
+    let served = Arc::new(AtomicUsize::new(0));
+    let seen = served.clone();
+    log.flush_then(Offset(1), move |result| {
+        result.unwrap();
+        seen.fetch_add(1, Ordering::Relaxed);
+    });
+    log.close().unwrap();
+    context.background.run_pending(Duration::ZERO);
+    assert_eq!(served.load(Ordering::Relaxed), 1);
+}
+
+#[test]
 fn a_failed_flush_is_final() {
     let fixture = Fixture::new();
     let context = fixture.context();
