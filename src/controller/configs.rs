@@ -166,8 +166,7 @@ fn decide(
         }
     };
     let resource = ConfigResource { kind: request.kind, name: name.to_owned() };
-    let empty = ConfigMap::new();
-    let existing = image.configs.get(&resource).map_or(&empty, |configs| &**configs);
+    let existing = image.configs.of(&resource);
     let proposal = match request.replaces {
         true => alter::replace(altered, existing, &request.alterations)?,
         false => alter::incremental(altered, existing, &request.alterations)?,

@@ -22,11 +22,11 @@ impl ControllerSettings {
 
     /// The settings with what the image has set of this broker and of all.
     pub fn updated(&self, image: &MetadataImage) -> ControllerSettings {
-        let empty = ConfigMap::new();
-        let set = |resource: &ConfigResource| image.configs.get(resource).map_or(&empty, |configs| &**configs);
         // What cannot be used is told by the broker, which has the same settings.
-        let (broker, _complaints) =
-            self.broker.update(set(&ConfigResource::cluster()), set(&ConfigResource::broker(self.node_id())));
+        let (broker, _complaints) = self.broker.update(
+            image.configs.of(&ConfigResource::cluster()),
+            image.configs.of(&ConfigResource::broker(self.node_id())),
+        );
         ControllerSettings { cluster_id: self.cluster_id.clone(), broker }
     }
 

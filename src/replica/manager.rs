@@ -18,7 +18,7 @@ use super::partition::Partition;
 use crate::config::dynamic::DynamicBrokerConfig;
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::metadata::image::{
-    ConfigMap, ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage, PartitionRegistration, TopicImage,
+    ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage, PartitionRegistration, TopicImage,
 };
 use crate::storage::manager::{LogManager, NewLog};
 use crate::storage::producer_state::ProducerStateConfig;
@@ -308,10 +308,9 @@ impl ReplicaManager {
     }
 
     fn update_settings(&self, image: &MetadataImage) {
-        let nothing = ConfigMap::new();
-        let of = |resource| image.configs.get(&resource).map_or(&nothing, |configs| &**configs);
-        let (updated, complaints) =
-            self.settings.load().update(of(ConfigResource::cluster()), of(ConfigResource::broker(self.config.node_id)));
+        let of_all = image.configs.of(&ConfigResource::cluster());
+        let of_this = image.configs.of(&ConfigResource::broker(self.config.node_id));
+        let (updated, complaints) = self.settings.load().update(of_all, of_this);
         for complaint in complaints {
             warn!(complaint, "a dynamic setting of the broker cannot be used");
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::sorted_map::SortedMap;
+use crate::config::ConfigMap;
 
 /// A kind of resource that has configurations, numbered as on the wire. Kinds that this version does not know are
 /// kept as they are.
@@ -58,9 +59,6 @@ impl std::fmt::Display for ConfigResource {
     }
 }
 
-/// What was set of one resource: key to value.
-pub type ConfigMap = BTreeMap<String, String>;
-
 /// What was set, of every resource. A resource of which nothing is set has no entry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigsImage {
@@ -71,6 +69,12 @@ impl ConfigsImage {
     /// What is set of a resource, if anything.
     pub fn get(&self, resource: &ConfigResource) -> Option<&Arc<ConfigMap>> {
         self.by_resource.get(resource)
+    }
+
+    /// All that is set of a resource.
+    pub fn of(&self, resource: &ConfigResource) -> &ConfigMap {
+        static NOTHING: ConfigMap = ConfigMap::new();
+        self.get(resource).map_or(&NOTHING, |configs| &**configs)
     }
 
     /// One value that is set.

@@ -21,7 +21,7 @@ use arc_swap::ArcSwap;
 
 pub use apply::ApplyError;
 pub use cluster::{BrokerRegistration, ClusterImage, ControllerRegistration, Endpoint, VersionRange};
-pub use config::{ConfigMap, ConfigResource, ConfigResourceType, ConfigsImage};
+pub use config::{ConfigResource, ConfigResourceType, ConfigsImage};
 pub use delta::MetadataDelta;
 pub use security::{AclsImage, ClientQuotasImage, DelegationTokensImage, QuotaEntity, ScramImage};
 pub use sorted_map::SortedMap;

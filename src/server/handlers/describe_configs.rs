@@ -12,7 +12,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::Call;
 use crate::config::describe::{self, ConfigEntry};
-use crate::metadata::image::{ConfigMap, ConfigResource, ConfigResourceType, MetadataImage};
+use crate::metadata::image::{ConfigResource, ConfigResourceType, MetadataImage};
 use crate::metadata::topic_name;
 use crate::net::Response;
 use crate::protocol::{ApiError, ErrorCode};
@@ -93,11 +93,7 @@ fn describe(
         let keys = resource.configuration_keys.as_ref().filter(|keys| !keys.is_empty());
         keys.is_none_or(|keys| keys.iter().any(|wanted| wanted.as_str() == key))
     };
-    let nothing = ConfigMap::new();
-    let overrides = || {
-        let set = image.configs.get(&ConfigResource { kind, name: name.to_owned() });
-        set.map_or(&nothing, |set| &**set)
-    };
+    let overrides = || image.configs.of(&ConfigResource { kind, name: name.to_owned() });
     let settings = broker.settings.load();
     let entries = match kind {
         ConfigResourceType::TOPIC => {
