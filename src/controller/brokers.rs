@@ -245,12 +245,12 @@ pub fn heartbeat(
 
 /// How a response says that a registration is refused.
 pub fn registration_refused(error: &ApiError) -> BrokerRegistrationResponse {
-    BrokerRegistrationResponse::default().with_error_code(error.code as i16)
+    BrokerRegistrationResponse::default().with_error_code(error.code.code())
 }
 
 /// How a response says that a heartbeat is refused.
 pub fn heartbeat_refused(error: &ApiError) -> BrokerHeartbeatResponse {
-    BrokerHeartbeatResponse::default().with_error_code(error.code as i16)
+    BrokerHeartbeatResponse::default().with_error_code(error.code.code())
 }
 
 /// A broker that gives up its place in ISRs and leaderships.

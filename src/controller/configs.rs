@@ -141,7 +141,7 @@ fn decide_all(
     }
     let on_wire = |outcome| match outcome {
         Ok(()) => (0, None),
-        Err(error @ ApiError { code, .. }) => (code as i16, error.wire_message()),
+        Err(error @ ApiError { code, .. }) => (code.code(), error.wire_message()),
     };
     (records, outcomes.into_iter().map(on_wire).collect())
 }

@@ -57,7 +57,7 @@ pub fn create_partitions(
 fn result(name: &TopicName, error: Option<&ApiError>) -> CreatePartitionsTopicResult {
     CreatePartitionsTopicResult::default()
         .with_name(name.clone())
-        .with_error_code(error.map_or(0, |error| error.code as i16))
+        .with_error_code(error.map_or(0, |error| error.code.code()))
         .with_error_message(error.and_then(ApiError::wire_message))
 }
 

@@ -18,7 +18,7 @@ pub fn allocate_producer_ids(
     request: &AllocateProducerIdsRequest,
 ) -> Decision<AllocateProducerIdsResponse> {
     let refuse =
-        |code: ErrorCode| Decision::answer(AllocateProducerIdsResponse::default().with_error_code(code as i16));
+        |code: ErrorCode| Decision::answer(AllocateProducerIdsResponse::default().with_error_code(code.code()));
     let broker_id = BrokerId(request.broker_id.0);
     if check_broker_epoch(image, broker_id, request.broker_epoch).is_err() {
         return refuse(ErrorCode::StaleBrokerEpoch);

@@ -120,5 +120,5 @@ fn result(name: Option<&str>, id: TopicId) -> DeletableTopicResult {
 }
 
 fn failure(name: Option<&str>, id: TopicId, error: &ApiError) -> DeletableTopicResult {
-    result(name, id).with_error_code(error.code as i16).with_error_message(error.wire_message())
+    result(name, id).with_error_code(error.code.code()).with_error_message(error.wire_message())
 }

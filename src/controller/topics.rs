@@ -101,7 +101,7 @@ fn create_distinct_topics(
 fn failure(name: &str, error: &ApiError) -> CreatableTopicResult {
     CreatableTopicResult::default()
         .with_name(TopicName(StrBytes::from_string(name.to_owned())))
-        .with_error_code(error.code as i16)
+        .with_error_code(error.code.code())
         .with_error_message(error.wire_message())
         .with_num_partitions(-1)
         .with_replication_factor(-1)

@@ -66,15 +66,7 @@ pub fn encode_response<T: Encodable>(header: &RequestHeader, response: &T) -> Re
     let version = header.response_version();
     let mut buffer = BytesMut::with_capacity(128);
     header.put_response_header(&mut buffer);
-    response.encode(&mut buffer, schema_version(api_key, version)).map_err(|error| EncodeError::Schema {
-        api_key,
-        version,
-        reason: error.to_string(),
-    })?;
-    if !frame::fits(buffer.len()) {
-        return Err(EncodeError::TooLong { api_key, version });
-    }
-    Ok(buffer.freeze())
+    put_body(buffer, api_key, version, response)
 }
 
 /// Writes the frame, without its length, of a request to another node.
@@ -87,7 +79,12 @@ pub fn encode_request<T: Request>(
     let api_key = ApiKey::from_key(T::KEY).expect("the crate's APIs are Kafka's");
     let mut buffer = BytesMut::with_capacity(128);
     put_request_header(&mut buffer, api_key, version, correlation_id, client_id);
-    request.encode(&mut buffer, schema_version(api_key, version)).map_err(|error| EncodeError::Schema {
+    put_body(buffer, api_key, version, request)
+}
+
+/// Completes a frame that has its header.
+fn put_body<T: Encodable>(mut buffer: BytesMut, api_key: ApiKey, version: i16, body: &T) -> Result<Bytes, EncodeError> {
+    body.encode(&mut buffer, schema_version(api_key, version)).map_err(|error| EncodeError::Schema {
         api_key,
         version,
         reason: error.to_string(),

@@ -1,5 +1,6 @@
 //! THE table of what this broker serves, and nothing else says it: what ApiVersions advertises, which requests are
-//! let in, and which header a message has all follow from here. Serving one more API is one more line in [`SERVED`].
+//! let in, and which header a message has all follow from here. Serving one more API is one more line in [`SERVED`],
+//! and its handler.
 //!
 //! Beside it stands the list of every API key that Kafka 4.3.1 knows, with the first version in which its messages are
 //! "flexible" (KIP-482: compact lengths, tagged fields, and headers that carry tagged fields too).

@@ -233,7 +233,7 @@ impl Partition {
         if is_leader {
             // The only replica in sync, or one that was elected among those in sync and holds all they acknowledged.
             let log_end_offset = self.log.log_end_offset();
-            if !self.is_flush_due(log_end_offset) {
+            if !self.log.is_flush_due_below(log_end_offset) {
                 self.advance_high_watermark(log_end_offset);
             } else if new_epoch {
                 // What an earlier leadership or process left: known to be on disk before anybody reads it.
@@ -249,12 +249,6 @@ impl Partition {
             self.watchers.notify();
         }
         Ok(())
-    }
-
-    /// Whether `flush.messages` demands that records below `offset` are made durable before they are told of.
-    fn is_flush_due(&self, offset: Offset) -> bool {
-        let unflushed = offset.0 - self.log.recovery_point().0;
-        unflushed > 0 && unflushed >= self.log.config().flush_messages
     }
 
     fn check_leader(

@@ -89,14 +89,13 @@ impl Log {
     }
 
     fn appended(&self, first_offset: Offset, last_offset: Offset, log_append_time_ms: Option<i64>) -> AppendInfo {
-        let unflushed = self.log_end_offset().0 - self.recovery_point().0;
         AppendInfo {
             first_offset,
             last_offset,
             log_append_time_ms,
             log_start_offset: self.log_start_offset(),
             duplicate: false,
-            flush_due: unflushed > 0 && unflushed >= self.config.load().flush_messages,
+            flush_due: self.is_flush_due_below(self.log_end_offset()),
         }
     }
 

@@ -166,9 +166,15 @@ impl Log {
 
     /// `flush.messages` or `flush.ms` ask for a flush at this time.
     pub fn is_flush_due(&self, now_ms: i64) -> bool {
-        let config = self.config.load();
-        let unflushed = self.log_end_offset().0 - self.recovery_point().0;
+        let log_end_offset = self.log_end_offset();
         let since_ms = now_ms.saturating_sub(self.last_flush_ms.load(Ordering::Relaxed));
-        unflushed > 0 && (unflushed >= config.flush_messages || since_ms >= config.flush_ms)
+        let by_time = log_end_offset > self.recovery_point() && since_ms >= self.config.load().flush_ms;
+        by_time || self.is_flush_due_below(log_end_offset)
+    }
+
+    /// `flush.messages` asks for a flush once records up to, without, `offset` are there.
+    pub fn is_flush_due_below(&self, offset: Offset) -> bool {
+        let unflushed = offset.0 - self.recovery_point().0;
+        unflushed > 0 && unflushed >= self.config.load().flush_messages
     }
 }
