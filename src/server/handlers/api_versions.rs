@@ -11,7 +11,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::Call;
 use crate::controller::features::FEATURES;
-use crate::metadata::image::MetadataImage;
+use crate::metadata::image::{FeaturesImage, MetadataImage};
 use crate::net::{ClientInformation, Response};
 use crate::protocol::ErrorCode;
 use crate::protocol::versions::ApiKey;
@@ -72,13 +72,13 @@ fn describe(image: &MetadataImage, version: i16) -> ApiVersionsResponse {
                 .with_max_version(feature.supported.max)
         })
         .collect();
-    let finalized = image
-        .features
-        .finalized
-        .iter()
-        .map(|(name, &level)| {
+    let metadata_version = (FeaturesImage::METADATA_VERSION, image.features.metadata_version);
+    let others = image.features.finalized.iter().map(|(name, &level)| (name.as_str(), level));
+    let finalized = others
+        .chain([metadata_version])
+        .map(|(name, level)| {
             FinalizedFeatureKey::default()
-                .with_name(StrBytes::from_string(name.clone()))
+                .with_name(StrBytes::from_string(name.to_owned()))
                 .with_min_version_level(level)
                 .with_max_version_level(level)
         })

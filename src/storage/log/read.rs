@@ -229,7 +229,8 @@ impl Log {
         Ok(batch.position)
     }
 
-    /// The first record of those with the largest timestamp (KIP-734). `None`: no record has one.
+    /// The first record of those with the largest timestamp (KIP-734), the first of all if none has one. `None`: there is no
+    /// record.
     pub fn max_timestamp_offset(&self) -> Result<Option<TimestampOffset>, ReadError> {
         let end = *self.end.read();
         let mut largest: Option<(Arc<LogSegment>, TimestampEntry)> = None;
@@ -245,7 +246,11 @@ impl Log {
             }
         }
         let Some((segment, entry)) = largest else {
-            return Ok(None);
+            let segments = self.segments.load();
+            let Some(first) = segments.iter().find(|segment| segment.base_offset() < end.offset) else {
+                return Ok(None);
+            };
+            return self.first_record(first, 0, self.limit_within(first, end), |_| true, |_| true);
         };
         let limit = self.limit_within(&segment, end);
         let from = self.find_on_disk(&segment, entry.offset, limit, Wait::ForDisk)?.map_or(0, |batch| batch.position);
