@@ -8,6 +8,8 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tracing::warn;
+
 use crate::config::TopicConfig;
 use crate::record::batch::{BatchHeader, NO_TIMESTAMP};
 use crate::record::control::ControlRecord;
@@ -15,7 +17,9 @@ use crate::record::record::Records;
 use crate::storage::background::Lane;
 use crate::storage::file_name::MAX_BASE_OFFSET;
 use crate::storage::index_file::IndexError;
-use crate::storage::log::{ActiveSegment, AppendContext, AppendError, AppendInfo, Log, LogEnd, OPEN, Wait, Writer};
+use crate::storage::log::{
+    ActiveSegment, AppendContext, AppendError, AppendInfo, Log, LogEnd, OPEN, ReadError, Wait, Writer,
+};
 use crate::storage::producer_state::{Analysis, BatchKind, EndTransactionMarker, ProducerBatch, ProducerUpdates};
 use crate::storage::segment::{BatchPosition, LogSegment, txn_io};
 use crate::storage::time_index::TimestampEntry;
@@ -294,7 +298,7 @@ fn must_roll(
         || last_offset.0 - segment.base_offset().0 > i64::from(i32::MAX))
 }
 
-/// Whether `segment.ms` is over: by the records' time if the first one has any, else by the clock.
+/// Whether `segment.ms` is over: by the records' time if the first one has any that can be read, else by the clock.
 fn is_old(
     segment: &LogSegment,
     active: &mut ActiveSegment,
@@ -305,8 +309,16 @@ fn is_old(
     let first_timestamp = match active.first_timestamp {
         Some(timestamp) => timestamp,
         None => {
-            let first = segment.first_frame(Wait::ForDisk).map_err(io::Error::other)?;
-            let timestamp = first.map_or(NO_TIMESTAMP, |frame| frame.max_timestamp());
+            let timestamp = match segment.first_frame(Wait::ForDisk) {
+                Ok(first) => first.map_or(NO_TIMESTAMP, |frame| frame.max_timestamp()),
+                // What was damaged long ago is for its readers to learn. It is no reason to refuse new records, and still
+                // less to give up the directory: the disk answers.
+                Err(error @ ReadError::Corrupt { .. }) => {
+                    warn!(%error, "the age of a segment is not known");
+                    NO_TIMESTAMP
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            };
             *active.first_timestamp.insert(timestamp)
         }
     };

@@ -119,6 +119,31 @@ fn a_full_disk_fails_the_log_and_leaves_no_half_batch() {
     append(&log, batch(1, 100, 0));
 }
 
+/// The age of the active segment is in its first batch. That batch was damaged, and the next append took this for a failing
+/// disk: the directory went offline, and with the only one the broker, again after each start.
+#[test]
+fn damage_in_the_active_segment_keeps_nothing_from_being_appended() {
+    // A start in good order looks only at what is behind the last entry of the index.
+    let fixture = Fixture::with(TopicConfig { index_interval_bytes: 0, ..Default::default() });
+    let log = fixture.open();
+    for _ in 0..4 {
+        append(&log, batch(1, 100, 0));
+    }
+    log.close().unwrap();
+    let path = log.dir().join("00000000000000000000.log");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[8] ^= 0xff;
+    std::fs::write(&path, bytes).unwrap();
+
+    let params = LogParams { recovery_point: Offset(4), ..fixture.params() };
+    let (log, _) = Log::open(&fixture.context(), params).unwrap();
+    let result = log.active_segment().first_frame(Wait::ForDisk);
+    assert!(matches!(result, Err(ReadError::Corrupt { .. })), "{result:?}");
+    append(&log, batch(1, 100, 0));
+    assert!(!log.is_offline());
+    assert_eq!(log.log_end_offset(), Offset(5));
+}
+
 #[test]
 fn a_read_error_is_no_damage() {
     let fixture = Fixture::with(TopicConfig { index_interval_bytes: 100, ..Default::default() });
