@@ -8,6 +8,7 @@
 //! What follows from a directory without the file, formatting it or refusing to start, is up to the caller.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use tracing::info;
 
 use crate::config::properties;
 use crate::storage::disk::Disk;
+use crate::storage::partition_metadata;
 use crate::types::{BrokerId, DirectoryId};
 
 /// The file's name in a log directory.
@@ -203,6 +205,8 @@ pub enum EnsembleError {
     ReservedDirectoryId { dir: PathBuf, id: DirectoryId },
     #[error("cannot read {FILE_NAME} of the metadata log directory {}: {reason}", dir.display())]
     MetadataLogDir { dir: PathBuf, reason: String },
+    #[error("log directory {} holds {found}, but no {FILE_NAME} that says whose it is: put the file back, or take the logs away", dir.display())]
+    NotNew { dir: PathBuf, found: String },
     #[error("{} is outside of the metadata log directory {}: was metadata.log.dir changed?", found.display(), metadata_log_dir.display())]
     MetadataElsewhere { found: PathBuf, metadata_log_dir: PathBuf },
 }
@@ -217,6 +221,8 @@ pub struct MetaPropertiesEnsemble {
     /// Those that cannot be read.
     pub failed: BTreeMap<PathBuf, MetaPropertiesError>,
     metadata_log_dir: PathBuf,
+    /// A directory that lost its file, or what stood in it: none names its cluster, and in it is what only a broker makes.
+    not_new: Option<(PathBuf, String)>,
     /// A metadata log where it should not be.
     metadata_elsewhere: Option<PathBuf>,
 }
@@ -231,6 +237,10 @@ impl MetaPropertiesEnsemble {
                 Ok(Some(found)) => drop(ensemble.formatted.insert(dir.clone(), found)),
                 Ok(None) => ensemble.unformatted.push(dir.clone()),
                 Err(error) => drop(ensemble.failed.insert(dir.clone(), error)),
+            }
+            let names_no_cluster = ensemble.formatted.get(dir).is_none_or(|found| found.cluster_id.is_none());
+            if ensemble.not_new.is_none() && names_no_cluster && !ensemble.failed.contains_key(dir) {
+                ensemble.not_new = sign_of_use(disk, dir).map(|found| (dir.clone(), found));
             }
             let metadata_log = dir.join(METADATA_DIRECTORY);
             if *dir != metadata_log_dir && disk.exists(&metadata_log).unwrap_or(false) {
@@ -250,6 +260,10 @@ impl MetaPropertiesEnsemble {
         let metadata_log_dir = self.metadata_log_dir.clone();
         if let Some(error) = self.failed.get(&metadata_log_dir) {
             return Err(EnsembleError::MetadataLogDir { dir: metadata_log_dir, reason: error.to_string() });
+        }
+        // Under a new id nothing that is assigned to this directory would be found in it.
+        if let Some((dir, found)) = self.not_new.clone() {
+            return Err(EnsembleError::NotNew { dir, found });
         }
         if let Some(found) = self.metadata_elsewhere.clone() {
             return Err(EnsembleError::MetadataElsewhere { found, metadata_log_dir });
@@ -316,6 +330,18 @@ impl MetaPropertiesEnsemble {
     pub fn directory_ids(&self) -> BTreeMap<PathBuf, DirectoryId> {
         self.formatted.iter().filter_map(|(dir, found)| Some((dir.clone(), found.directory_id?))).collect()
     }
+}
+
+/// The name of what shows that a broker has used a directory: a log, of the metadata or of a partition. A directory that
+/// cannot be listed shows nothing.
+fn sign_of_use(disk: &dyn Disk, dir: &Path) -> Option<String> {
+    let is_log = |name: &OsString| {
+        let partition_metadata = dir.join(name).join(partition_metadata::FILE_NAME);
+        name == METADATA_DIRECTORY || disk.exists(&partition_metadata).unwrap_or(false)
+    };
+    let entries = disk.list(dir).ok()?;
+    let found = entries.into_iter().map(|entry| entry.name).find(is_log)?;
+    Some(found.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

@@ -129,6 +129,34 @@ fn directories_that_do_not_belong_together_are_refused() {
     );
 }
 
+/// The file was lost, the directory formatted anew under another id, and the broker served none of the partitions that it
+/// held, without a word: they were assigned to the directory that it had been.
+#[test]
+fn a_directory_that_lost_its_file_is_not_formatted() {
+    let root = tempfile::tempdir().unwrap();
+    let disk = RealDisk::new();
+    let dirs = [root.path().join("a"), root.path().join("b")];
+    let verify = || MetaPropertiesEnsemble::load(&*disk, &dirs, &dirs[0]).verify(None, BrokerId(1));
+    // What else lies in a directory, a file system's own as well, makes it no broker's.
+    std::fs::create_dir_all(dirs[0].join("lost+found")).unwrap();
+    assert_eq!(verify(), Ok(None));
+
+    for (dir, log) in [(&dirs[0], METADATA_DIRECTORY), (&dirs[1], "t-0")] {
+        let path = dir.join(log);
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join(partition_metadata::FILE_NAME), "").unwrap();
+        for text in [None, Some(""), Some("what was this\n")] {
+            if let Some(text) = text {
+                std::fs::write(dir.join(FILE_NAME), text).unwrap();
+            }
+            let lost = EnsembleError::NotNew { dir: dir.clone(), found: log.to_owned() };
+            assert_eq!(verify(), Err(lost), "{text:?}");
+        }
+        MetaProperties::new("cluster", BrokerId(1), DirectoryId::random()).write(&*disk, dir, NOW_MS).unwrap();
+        assert_eq!(verify(), Ok(Some("cluster".into())));
+    }
+}
+
 proptest! {
     #[test]
     fn files_round_trip(cluster_id in "\\PC{0,20}", node_id: i32, id: u128, now_ms in 0..4_000_000_000_000i64) {
