@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use kafka_protocol::protocol::StrBytes;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
@@ -36,6 +37,10 @@ use crate::server::handlers::leader_hints::LeaderHints;
 use crate::server::handlers::partition_errors::{lookup_code, read_code};
 use crate::server::request::RequestError;
 use crate::types::BrokerId;
+
+/// A fetch of more partitions lets no request behind it start while it waits, as in Kafka none ever does. It takes that
+/// much memory, and a connection may have many that wait.
+const MAX_PARKED_PARTITIONS: usize = 1000;
 
 /// Consumers call themselves so.
 const CONSUMER_REPLICA_ID: i32 = -1;
@@ -122,11 +127,16 @@ pub fn handle(
         _ => {
             let deadline = Instant::now() + max_wait;
             let is_incremental = fetch.context.is_incremental();
-            let answer = handlers::answer(async move { fetch.wait(deadline).await });
-            // The session's next request goes on from this answer.
-            Ok(if is_incremental { Reply::InOrder(answer) } else { Reply::Parked(answer) })
+            let partitions = fetch.context.slots().lock().len();
+            Ok(waiting(is_incremental, partitions, handlers::answer(async move { fetch.wait(deadline).await })))
         }
     }
+}
+
+/// The reply to a fetch that waits.
+fn waiting(is_incremental: bool, partitions: usize, answer: BoxFuture<'static, Response>) -> Reply {
+    // The session's next request goes on from this answer.
+    if is_incremental || partitions > MAX_PARKED_PARTITIONS { Reply::InOrder(answer) } else { Reply::Parked(answer) }
 }
 
 /// UNKNOWN_SERVER_ERROR for the request, and before v13 for each of its partitions.
@@ -447,5 +457,18 @@ fn error_code(failure: &Failure) -> ErrorCode {
         Failure::Lookup(error) | Failure::Gone(error) => lookup_code(*error),
         Failure::InconsistentTopicId => ErrorCode::InconsistentTopicId,
         Failure::Read(error) => read_code(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fifty connections with 64 fetches each, of ten thousand partitions and an endless wait, took two gigabytes.
+    #[test]
+    fn a_large_fetch_that_waits_lets_no_other_start() {
+        let reply = |partitions| waiting(false, partitions, Box::pin(std::future::pending()));
+        assert!(matches!(reply(MAX_PARKED_PARTITIONS), Reply::Parked(_)));
+        assert!(matches!(reply(MAX_PARKED_PARTITIONS + 1), Reply::InOrder(_)));
     }
 }
