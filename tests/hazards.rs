@@ -160,6 +160,28 @@ fn a_frame_of_many_small_entries_takes_a_small_multiple_of_its_size() {
     assert_eq!(topics.map(|topics| topics.len()), Some(names as usize));
 }
 
+/// Entries of a few bytes became structs and answers of hundreds: 53 MB of DescribeConfigs took the broker three gigabytes.
+#[test]
+fn a_frame_of_too_many_entries_is_refused_before_it_takes_memory() {
+    let _turn = turn();
+    // DescribeConfigs v1: four million topics without a name.
+    let entries: u32 = 4_000_000;
+    let mut configs = entries.to_be_bytes().to_vec();
+    configs.extend(b"\x02\0\0\0\0\0\0".repeat(entries as usize));
+    // Metadata v12: no topics, and as many tagged fields.
+    let mut metadata = b"\x01\0\0\x80\x92\xf4\x01".to_vec();
+    metadata.extend(b"\x05\0".repeat(entries as usize));
+    let mut bodies = [Bytes::from(configs), Bytes::from(metadata)];
+    let refused = bounded(RESERVED, 128 * MIB, || {
+        let [configs, metadata] = &mut bodies;
+        [
+            messages::decode::<kafka::DescribeConfigsRequest>(configs, 1).map(drop),
+            messages::decode::<kafka::MetadataRequest>(metadata, 12).map(drop),
+        ]
+    });
+    assert!(refused.iter().all(|refused| matches!(refused, Err(DecodeError::Entries { .. }))), "{refused:?}");
+}
+
 #[test]
 fn a_peers_response_commits_nothing_by_its_counts() {
     let _turn = turn();

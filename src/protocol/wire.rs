@@ -22,6 +22,8 @@ pub enum DecodeError {
     Null { field: &'static str },
     #[error("{field} counts {count} entries, more than the bytes left can hold")]
     Count { field: &'static str, count: usize },
+    #[error("the message has more than {limit} entries and tagged fields")]
+    Entries { limit: usize },
     #[error("{field} is text of {length} bytes, more than a string may have")]
     StringLength { field: &'static str, length: usize },
     #[error("tagged field {tag} does not belong to this version")]

@@ -111,8 +111,14 @@ pub fn take_body(api_key: ApiKey, version: i16, body: &mut Bytes) -> Result<Byte
         .binary_search_by_key(&api_key, |schema| schema.api_key)
         .map(|index| &REQUESTS[index])
         .map_err(|_| DecodeError::Version { version })?;
-    let mut walk =
-        Walk { bytes: body, position: 0, version, flexible: api_key.is_flexible(version), rewrites: Vec::new() };
+    let mut walk = Walk {
+        bytes: body,
+        position: 0,
+        version,
+        flexible: api_key.is_flexible(version),
+        entries_left: MAX_ENTRIES,
+        rewrites: Vec::new(),
+    };
     walk.fields(schema.fields)?;
     let Walk { position, rewrites, .. } = walk;
     let taken = body.split_to(position);
@@ -146,12 +152,19 @@ enum Width {
     Four,
 }
 
+/// Entries of arrays and tagged fields that all of a request may have. An entry of two bytes becomes a struct of a
+/// hundred, and more in the answer; so it is this that bounds what a request costs, not its length. The largest clusters
+/// have fewer partitions.
+const MAX_ENTRIES: usize = 1 << 20;
+
 #[derive(Debug)]
 struct Walk<'a> {
     bytes: &'a [u8],
     position: usize,
     version: i16,
     flexible: bool,
+    /// Of [`MAX_ENTRIES`]
+    entries_left: usize,
     rewrites: Vec<Rewrite>,
 }
 
@@ -185,6 +198,7 @@ impl Walk<'_> {
         if count > self.remaining() {
             return Err(DecodeError::Count { field: name, count });
         }
+        self.spend_entries(count)?;
         match kind {
             Kind::Fixed(length) => self.skip(count * length),
             Kind::String | Kind::Bytes | Kind::Array(_) | Kind::Struct(_) => {
@@ -256,6 +270,7 @@ impl Walk<'_> {
         let count_range = start..self.position;
         let mut kept = 0;
         for _ in 0..count {
+            self.spend_entries(1)?;
             let start = self.position;
             let tag = self.unsigned_varint()?;
             let length = self.unsigned_varint()? as usize;
@@ -279,6 +294,11 @@ impl Walk<'_> {
         if kept != count {
             self.rewrites.push(Rewrite { range: count_range, bytes: unsigned_varint(kept as u32) });
         }
+        Ok(())
+    }
+
+    fn spend_entries(&mut self, count: usize) -> Result<(), DecodeError> {
+        self.entries_left = self.entries_left.checked_sub(count).ok_or(DecodeError::Entries { limit: MAX_ENTRIES })?;
         Ok(())
     }
 
