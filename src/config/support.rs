@@ -123,6 +123,26 @@ const PROTECTS: &[&str] = &[
 /// Families of keys that protect.
 const PROTECTING_FAMILIES: &[&str] = &["sasl.", "ssl.", "quota.", "controller.quota.", "config.providers."];
 
+/// Of those families what guards nothing: when a login or its keys are renewed, and how long that is waited for. Without
+/// a listener with SASL it has no effect in Kafka either.
+const PACES_LOGINS: &[&str] = &[
+    "sasl.kerberos.kinit.cmd",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.ticket.renew.window.factor",
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+    "sasl.login.retry.backoff.max.ms",
+    "sasl.login.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+];
+
 /// Keys that Kafka's authorizer reads, though its table has them not. Without one they do nothing there either.
 const OF_THE_AUTHORIZER: &[&str] = &["super.users", "allow.everyone.if.no.acl.found"];
 
@@ -133,6 +153,8 @@ const OF_PLUGINS: &[&str] = &["rsm.config.", "rlmm.config.", "metrics.", "metric
 pub fn of(key: &str) -> Support {
     if EFFECTIVE.binary_search(&key).is_ok() {
         Support::Effective
+    } else if PACES_LOGINS.contains(&key) {
+        Support::NoEffect
     } else if PROTECTS.contains(&key) || PROTECTING_FAMILIES.iter().any(|family| key.starts_with(family)) {
         Support::Protects
     } else {
@@ -267,7 +289,7 @@ mod tests {
     #[test]
     fn the_lists_name_known_keys_in_order() {
         assert!(EFFECTIVE.is_sorted());
-        for key in EFFECTIVE.iter().chain(PROTECTS) {
+        for key in EFFECTIVE.iter().chain(PROTECTS).chain(PACES_LOGINS) {
             assert!(broker_keys().contains(key), "{key}");
         }
     }
@@ -317,7 +339,8 @@ mod tests {
     fn what_has_no_effect_warns_once_unless_it_is_the_default() {
         let warnings = load(
             "num.io.threads=16\nnum.network.threads=3\nmetric.reporters=com.example.R\nlog.retention.hours=1\n\
-             inter.broker.protocol.version=3.9\nsuper.users=User:a\nlistener.name.plaintext.num.network.threads=5",
+             inter.broker.protocol.version=3.9\nsuper.users=User:a\nlistener.name.plaintext.num.network.threads=5\n\
+             sasl.login.refresh.buffer.seconds=9",
         );
         assert_eq!(
             warnings.unwrap(),
@@ -326,6 +349,7 @@ mod tests {
                 "listener.name.plaintext.num.network.threads=5 has no effect",
                 "metric.reporters=com.example.R has no effect",
                 "num.io.threads=16 has no effect",
+                "sasl.login.refresh.buffer.seconds=9 has no effect",
                 "super.users has no effect",
             ]
         );
