@@ -142,6 +142,8 @@ pub struct LogManager {
     config: LogManagerConfig,
     dirs: Vec<Arc<LogDir>>,
     logs: RwLock<Logs>,
+    /// Held while a directory is chosen for a new log.
+    placing: Mutex<()>,
     /// Partitions whose log is being made or deleted.
     busy: Mutex<HashSet<TopicPartition>>,
     not_busy: Condvar,
@@ -174,6 +176,7 @@ impl LogManager {
             context,
             dirs,
             logs: RwLock::default(),
+            placing: Mutex::default(),
             busy: Mutex::default(),
             not_busy: Condvar::new(),
             producers: RwLock::new(config.producers),
@@ -280,27 +283,29 @@ impl LogManager {
             return Err(storage("a log directory is offline, and its log may be there".to_owned()));
         }
         let mut reason = String::from("all are offline");
-        for dir in self.directories_for(new.directory) {
+        while let Some(dir) = self.place(new.directory) {
             match self.create_in(&dir, topic_partition, &new) {
                 Ok(log) => return Ok(log),
                 Err(error) => {
                     reason = error.to_string();
                     self.take_offline(&dir, &reason);
+                    if new.directory == Some(dir.id) {
+                        break;
+                    }
                 }
             }
         }
         Err(storage(reason))
     }
 
-    /// Online directories in the order in which they should be tried.
-    fn directories_for(&self, wanted: Option<DirectoryId>) -> Vec<Arc<LogDir>> {
-        let online = self.dirs.iter().filter(|dir| dir.is_online());
-        if let Some(dir) = online.clone().find(|dir| Some(dir.id) == wanted) {
-            return vec![dir.clone()];
-        }
-        let mut by_count: Vec<_> = online.map(|dir| (dir.log_count.load(Ordering::Relaxed), dir.clone())).collect();
-        by_count.sort_by_key(|(count, _)| *count);
-        by_count.into_iter().map(|(_, dir)| dir).collect()
+    /// Finds the directory for a new log, and counts it there: many may be made at the same time.
+    fn place(&self, wanted: Option<DirectoryId>) -> Option<Arc<LogDir>> {
+        let _one_at_a_time = self.placing.lock();
+        let online = || self.dirs.iter().filter(|dir| dir.is_online());
+        let given = online().find(|dir| Some(dir.id) == wanted);
+        let dir = given.or_else(|| online().min_by_key(|dir| dir.log_count.load(Ordering::Relaxed)))?;
+        dir.log_count.fetch_add(1, Ordering::Relaxed);
+        Some(dir.clone())
     }
 
     fn create_in(
@@ -344,7 +349,6 @@ impl LogManager {
             logs.offline.insert(topic_partition.clone());
             return None;
         }
-        hosted.dir.log_count.fetch_add(1, Ordering::Relaxed);
         logs.offline.remove(topic_partition);
         logs.open.insert(topic_partition.clone(), hosted);
         None

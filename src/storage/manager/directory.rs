@@ -24,7 +24,7 @@ pub struct LogDir {
     pub id: DirectoryId,
     is_online: AtomicBool,
     lock: Mutex<Option<DirLock>>,
-    /// How many logs are open here.
+    /// How many logs are open here, or are being made.
     pub log_count: AtomicUsize,
     pub recovery_points: Checkpoint,
     pub log_start_offsets: Checkpoint,

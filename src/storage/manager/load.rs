@@ -209,6 +209,7 @@ impl LogManager {
             Err(error @ LogOpenError::Io { .. }) => return self.take_offline(dir, &error.to_string()),
         };
         warn_of_repairs(partition, &report);
+        dir.log_count.fetch_add(1, Ordering::Relaxed);
         if let Some(other) = self.host(partition, HostedLog { log, topic_id, dir: dir.clone() }) {
             let (first, second) = (other.log.dir(), path.clone());
             *loading.duplicate.lock() = Some(LoadError::Duplicate { partition: partition.clone(), first, second });

@@ -150,6 +150,29 @@ fn partitions_go_where_the_fewest_are() {
 }
 
 #[test]
+fn partitions_that_are_made_at_the_same_time_are_spread_as_well() {
+    let node = Node::new();
+    let (manager, _) = node.start();
+    let id = TopicId::random();
+    std::thread::scope(|scope| {
+        for n in 0..16 {
+            let manager = &manager;
+            scope.spawn(move || manager.get_or_create(&partition("t", n), new_log(id)).unwrap());
+        }
+    });
+    assert_eq!(node.ids.map(|dir| manager.logs_in(dir).len()), [8, 8]);
+    // And it is known how many there are after a start, too.
+    manager.shutdown(1, &BTreeMap::new());
+    drop(manager);
+    let (manager, _) = node.start();
+    manager.delete(&manager.logs_in(node.ids[1]).into_keys().take(4).collect::<Vec<_>>());
+    for n in 16..20 {
+        manager.get_or_create(&partition("t", n), new_log(id)).unwrap();
+        assert_eq!(manager.directory_of(&partition("t", n)), Some(node.ids[1]));
+    }
+}
+
+#[test]
 fn a_log_is_made_once_and_for_one_topic() {
     let node = Node::new();
     let (manager, _) = node.start();
