@@ -5,6 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
@@ -15,9 +16,9 @@ use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListO
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::produce_response::PartitionProduceResponse;
 use kafka_protocol::messages::{
-    CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, FetchRequest, FetchResponse,
-    IncrementalAlterConfigsRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest,
-    TopicName,
+    CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, FetchRequest,
+    FetchResponse, IncrementalAlterConfigsRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
+    ProduceRequest, TopicName,
 };
 use kafka_protocol::protocol::{Request, StrBytes};
 use ottla::protocol::{ErrorCode, messages};
@@ -43,6 +44,7 @@ const LIST_OFFSETS: i16 = 7;
 const METADATA: i16 = 12;
 const DELETE_RECORDS: i16 = 2;
 const DELETE_TOPICS: i16 = 6;
+const CREATE_PARTITIONS: i16 = 3;
 const INCREMENTAL_ALTER_CONFIGS: i16 = 1;
 const INIT_PRODUCER_ID: i16 = 4;
 
@@ -52,6 +54,16 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
         Ok(outcome) => outcome,
         Err(_) => panic!("{what}: not within {PATIENCE:?}"),
     }
+}
+
+/// Asks again and again until the answer is yes, and fails the test if that takes too long.
+pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let asking = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon(what, asking).await;
 }
 
 pub fn text(text: &str) -> StrBytes {
@@ -245,6 +257,16 @@ impl Client {
         assert_eq!(error(response.responses[0].error_code), ErrorCode::None);
     }
 
+    /// Gives a topic more partitions.
+    pub async fn create_partitions(&mut self, name: &str, count: i32) {
+        let topic =
+            CreatePartitionsTopic::default().with_name(topic_name(name)).with_count(count).with_assignments(None);
+        let request = CreatePartitionsRequest::default().with_topics(vec![topic]).with_timeout_ms(60_000);
+        let response = self.call(CREATE_PARTITIONS, &request).await;
+        let answer = &response.results[0];
+        assert_eq!(error(answer.error_code), ErrorCode::None, "{:?}", answer.error_message);
+    }
+
     /// Changes settings of a topic, or with the name of a node those of a broker (IncrementalAlterConfigs), which must
     /// succeed. `None` deletes a setting.
     pub async fn alter(&mut self, resource: Resource<'_>, settings: &[(&str, Option<&str>)]) {
@@ -254,10 +276,7 @@ impl Client {
                 .with_config_operation(if value.is_some() { 0 } else { 1 })
                 .with_value(value.map(text))
         });
-        let (kind, name) = match resource {
-            Resource::Topic(name) => (2, name),
-            Resource::Broker(name) => (4, name),
-        };
+        let (kind, name) = resource.parts();
         let resource = AlterConfigsResource::default()
             .with_resource_type(kind)
             .with_resource_name(text(name))
@@ -292,6 +311,16 @@ pub enum Resource<'a> {
     Topic(&'a str),
     /// By its id; empty: all brokers.
     Broker(&'a str),
+}
+
+impl<'a> Resource<'a> {
+    /// Type and name, as the protocol has them.
+    pub fn parts(&self) -> (i8, &'a str) {
+        match self {
+            Resource::Topic(name) => (2, name),
+            Resource::Broker(name) => (4, name),
+        }
+    }
 }
 
 /// A request for topics that all have the same partitions and settings.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use crate::broker::Broker;
-use crate::client::Client;
+use crate::client::{Client, until};
 use crate::records::batch;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,9 +63,7 @@ async fn killed_while_writing(settings: &[(&str, &str)], acks: i16) {
     }
     for kill in 1..=5 {
         for (acknowledged, _) in &writers {
-            while acknowledged.load(Ordering::SeqCst) < kill * 20 {
-                tokio::task::yield_now().await;
-            }
+            until("writes", async || acknowledged.load(Ordering::SeqCst) >= kill * 20).await;
         }
         let acknowledged: Vec<i64> = writers.iter().map(|(count, _)| count.load(Ordering::SeqCst)).collect();
         let survivor = broker.survivor().await;

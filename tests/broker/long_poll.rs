@@ -6,7 +6,7 @@ use kafka_protocol::messages::{ApiVersionsRequest, FetchRequest, ProduceRequest}
 use ottla::protocol::ErrorCode;
 
 use crate::broker::Broker;
-use crate::client::{Client, FETCH, FOR_EVER_MS, PATIENCE, PRODUCE, error, fetch, only_partition, produce};
+use crate::client::{FETCH, FOR_EVER_MS, PRODUCE, error, fetch, only_partition, produce, until};
 use crate::records::{batch, values};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,21 +137,14 @@ async fn a_fetch_is_given_up_when_its_peer_goes() {
     client.create_topic("t", 1, &[]).await;
     for _ in 0..3 {
         client.send(FETCH, &fetch(&[("t", &[(0, 0)])], FOR_EVER_MS, 1)).await;
-        client.reset();
-        client = admitted(&broker).await;
+        // Those that come too early are closed.
+        std::mem::replace(&mut client, broker.client().await).reset();
+        until("the connection to be let go", async || {
+            client = broker.client().await;
+            client.is_served(0, &ApiVersionsRequest::default()).await
+        })
+        .await;
     }
     client.produced("t", 0, 1, batch(&["still served"])).await;
     broker.shut_down().await;
-}
-
-/// A connection that is served; those that are refused before are closed.
-async fn admitted(broker: &Broker) -> Client {
-    let began = Instant::now();
-    while began.elapsed() < PATIENCE {
-        let mut client = broker.client().await;
-        if client.is_served(0, &ApiVersionsRequest::default()).await {
-            return client;
-        }
-    }
-    panic!("no connection is let in");
 }

@@ -7,7 +7,13 @@ mod broker;
 mod client;
 mod records;
 
+mod deletion;
 mod durability;
+mod idempotence;
+mod log_dirs;
 mod long_poll;
+mod node;
 mod pipelining;
 mod sessions;
+mod settings;
+mod topics;

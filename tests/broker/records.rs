@@ -1,17 +1,21 @@
 //! Batches to produce, and what a consumer reads in those it fetched.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_response::PartitionData;
 use ottla::record::batch::batches;
 use ottla::record::builder::RecordBatchBuilder;
 use ottla::types::{Offset, ProducerEpoch, ProducerId};
 
-/// A timestamp like any other, 2026.
-pub const TIMESTAMP_MS: i64 = 1_780_000_000_000;
+/// The time by the clock, as producers write it into their records.
+pub fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis() as i64
+}
 
 /// One batch with a record for each value.
 pub fn batch<V: AsRef<[u8]>>(values: &[V]) -> Bytes {
-    build(RecordBatchBuilder::new(Offset(0)), TIMESTAMP_MS, values)
+    build(RecordBatchBuilder::new(Offset(0)), now_ms(), values)
 }
 
 /// The same, with a timestamp.
@@ -22,7 +26,7 @@ pub fn batch_at<V: AsRef<[u8]>>(timestamp_ms: i64, values: &[V]) -> Bytes {
 /// One batch of an idempotent producer.
 pub fn idempotent<V: AsRef<[u8]>>(producer_id: i64, base_sequence: i32, values: &[V]) -> Bytes {
     let builder = RecordBatchBuilder::new(Offset(0));
-    build(builder.producer(ProducerId(producer_id), ProducerEpoch(0), base_sequence), TIMESTAMP_MS, values)
+    build(builder.producer(ProducerId(producer_id), ProducerEpoch(0), base_sequence), now_ms(), values)
 }
 
 fn build<V: AsRef<[u8]>>(mut builder: RecordBatchBuilder, timestamp_ms: i64, values: &[V]) -> Bytes {

@@ -1,0 +1,133 @@
+//! Settings that change while the broker runs hold from the answer on.
+
+use std::fs;
+
+use kafka_protocol::messages::FetchRequest;
+use ottla::protocol::ErrorCode;
+
+use crate::broker::Broker;
+use crate::client::{Client, FETCH, FOR_EVER_MS, Resource, error, fetch, until};
+use crate::records::{batch, batch_at, large, now_ms};
+
+async fn code_of(client: &mut Client, topic: &str, size: usize) -> ErrorCode {
+    error(client.produce(topic, 0, 1, batch(&[large(size)])).await.error_code)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_message_is_that_of_the_topic_or_the_broker() {
+    let broker = Broker::start(&[]).await;
+    let mut client = broker.client().await;
+    client.create_topic("own", 1, &[("max.message.bytes", "5000")]).await;
+    client.create_topic("default", 1, &[]).await;
+    for size in [4000, 6000] {
+        let expected = if size > 5000 { ErrorCode::MessageTooLarge } else { ErrorCode::None };
+        assert_eq!(code_of(&mut client, "own", size).await, expected);
+        assert_eq!(code_of(&mut client, "default", size).await, ErrorCode::None);
+    }
+    client.alter(Resource::Topic("own"), &[("max.message.bytes", Some("7000"))]).await;
+    assert_eq!(code_of(&mut client, "own", 6000).await, ErrorCode::None);
+    client.alter(Resource::Broker(""), &[("message.max.bytes", Some("1000"))]).await;
+    assert_eq!(code_of(&mut client, "own", 6000).await, ErrorCode::None);
+    assert_eq!(code_of(&mut client, "default", 2000).await, ErrorCode::MessageTooLarge);
+    client.alter(Resource::Broker("1"), &[("message.max.bytes", Some("3000"))]).await;
+    assert_eq!(code_of(&mut client, "default", 2000).await, ErrorCode::None);
+    client.alter(Resource::Topic("own"), &[("max.message.bytes", None)]).await;
+    assert_eq!(code_of(&mut client, "own", 6000).await, ErrorCode::MessageTooLarge);
+
+    // All of that is still so after a restart.
+    let broker = broker.restart().await;
+    let mut client = broker.client().await;
+    for topic in ["own", "default"] {
+        assert_eq!(code_of(&mut client, topic, 4000).await, ErrorCode::MessageTooLarge);
+        assert_eq!(code_of(&mut client, topic, 2000).await, ErrorCode::None);
+    }
+    client.create_topic("later", 1, &[]).await;
+    assert_eq!(code_of(&mut client, "later", 4000).await, ErrorCode::MessageTooLarge);
+    broker.shut_down().await;
+}
+
+fn segments(broker: &Broker, topic: &str) -> Vec<String> {
+    let entries = fs::read_dir(broker.partition_dir(topic, 0)).expect("the partition's directory");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".log")).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn segments_are_as_large_as_the_setting_says_now() {
+    let broker = Broker::start(&[]).await;
+    let mut client = broker.client().await;
+    client.create_topic("t", 1, &[]).await;
+    for _ in 0..4 {
+        client.produced("t", 0, 1, batch(&[large(600_000)])).await;
+    }
+    assert_eq!(segments(&broker, "t").len(), 1);
+    client.alter(Resource::Topic("t"), &[("segment.bytes", Some("1048576"))]).await;
+    for _ in 0..3 {
+        client.produced("t", 0, 1, batch(&[large(600_000)])).await;
+    }
+    let expected = [0, 4, 5, 6].map(|base_offset| format!("{base_offset:020}.log"));
+    assert_eq!(segments(&broker, "t"), expected);
+    assert_eq!(client.read_from("t", 0, 0).await.len(), 7);
+    broker.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_older_than_retention_goes() {
+    let settings = [("log.initial.task.delay.ms", "0"), ("log.retention.check.interval.ms", "50")];
+    let broker = Broker::start(&settings).await;
+    let mut client = broker.client().await;
+    let old_ms = now_ms() - 365 * 24 * 60 * 60 * 1000;
+    let kept = [("retention.ms", "-1"), ("segment.bytes", "1048576"), ("file.delete.delay.ms", "0")];
+    client.create_topic("t", 1, &kept).await;
+    for _ in 0..3 {
+        client.produced("t", 0, 1, batch_at(old_ms, &[large(600_000)])).await;
+    }
+    client.produced("t", 0, 1, batch(&[large(600_000)])).await;
+    // Whoever waits at the end is not disturbed by what is deleted before it.
+    let mut waiting = broker.client().await;
+    waiting.send(FETCH, &fetch(&[("t", &[(0, 4)])], FOR_EVER_MS, 1)).await;
+    assert_eq!((client.earliest("t", 0).await, segments(&broker, "t").len()), (0, 4));
+
+    client.alter(Resource::Topic("t"), &[("retention.ms", Some("3600000"))]).await;
+    until("old segments to go", async || client.earliest("t", 0).await == 3).await;
+    assert_eq!(error(client.fetch("t", 0, 2).await.error_code), ErrorCode::OffsetOutOfRange);
+    assert_eq!(client.read_from("t", 0, 3).await.len(), 1);
+    until("their files to go", async || segments(&broker, "t").len() == 1).await;
+    assert!(!waiting.has_answer());
+    client.produced("t", 0, 1, batch(&["news"])).await;
+    waiting.receive::<FetchRequest>(FETCH).await;
+
+    // By size: as little as there may be.
+    client.alter(Resource::Topic("t"), &[("retention.ms", Some("-1")), ("retention.bytes", Some("1000"))]).await;
+    client.produced("t", 0, 1, batch(&[large(600_000)])).await;
+    until("the older segment to go", async || client.earliest("t", 0).await >= 4).await;
+    let broker = broker.restart().await;
+    assert!(broker.client().await.earliest("t", 0).await >= 4);
+    broker.shut_down().await;
+}
+
+/// Settings are put in force by the time they are answered for, whoever asks for them at the same time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_setting_is_in_force_when_it_is_answered() {
+    let broker = Broker::start(&[]).await;
+    let mut tasks = Vec::new();
+    for n in 0..4 {
+        let (mut admin, mut producer) = (broker.client().await, broker.client().await);
+        tasks.push(tokio::spawn(async move {
+            let topic = format!("t{n}");
+            admin.create_topic(&topic, 1, &[]).await;
+            for _ in 0..20 {
+                admin.alter(Resource::Topic(&topic), &[("max.message.bytes", Some("100"))]).await;
+                assert_eq!(code_of(&mut producer, &topic, 1000).await, ErrorCode::MessageTooLarge);
+                admin.alter(Resource::Topic(&topic), &[("max.message.bytes", Some("2000"))]).await;
+                assert_eq!(code_of(&mut producer, &topic, 1000).await, ErrorCode::None);
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.expect("no error");
+    }
+    broker.shut_down().await;
+}
