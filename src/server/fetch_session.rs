@@ -290,39 +290,42 @@ impl FetchSessionCache {
 
     /// Begins a fetch: finds its session and takes over what the request says, or says why not.
     pub fn begin(&self, request: &FetchRequest, uses_topic_ids: bool, now_ms: i64) -> Result<FetchContext, ErrorCode> {
-        let mut sessions = self.sessions.lock();
         let epoch = request.session_epoch;
         if epoch == INITIAL_EPOCH || epoch == FINAL_EPOCH {
-            sessions.remove(request.session_id);
-            drop(sessions);
+            self.sessions.lock().remove(request.session_id);
             let slots = Arc::new(Mutex::new(FetchSlots::of(request)));
             let sessionless = epoch == FINAL_EPOCH;
             return Ok(if sessionless { FetchContext::Sessionless(slots) } else { FetchContext::Full(slots) });
         }
-        let Some(session) = sessions.by_id.get_mut(&request.session_id) else {
-            return Err(ErrorCode::FetchSessionIdNotFound);
+        let (shared, session_uses_topic_ids) = {
+            let sessions = self.sessions.lock();
+            let session = sessions.by_id.get(&request.session_id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
+            (session.slots.clone(), session.uses_topic_ids)
         };
-        let shared = session.slots.clone();
-        let mut slots = shared.lock();
-        if slots.epoch != epoch {
-            return Err(ErrorCode::InvalidFetchSessionEpoch);
-        }
-        if session.uses_topic_ids != uses_topic_ids {
-            return Err(ErrorCode::FetchSessionTopicIdError);
-        }
-        slots.update(request);
-        slots.forget(&request.forgotten_topics);
-        if slots.len() == 0 {
-            drop(slots);
+        // Without the lock of all sessions: a fetch of this one may be reading, and hold its slots for as long.
+        let (size, epoch) = {
+            let mut slots = shared.lock();
+            if slots.epoch != epoch {
+                return Err(ErrorCode::InvalidFetchSessionEpoch);
+            }
+            if session_uses_topic_ids != uses_topic_ids {
+                return Err(ErrorCode::FetchSessionTopicIdError);
+            }
+            slots.update(request);
+            slots.forget(&request.forgotten_topics);
+            slots.epoch = next_epoch(epoch);
+            // A fetch that still waits, for a client that is gone from its connection, is over.
+            slots.ready.wake();
+            (slots.len(), slots.epoch)
+        };
+        let mut sessions = self.sessions.lock();
+        if size == 0 {
             sessions.remove(request.session_id);
             return Ok(FetchContext::Sessionless(Arc::new(Mutex::new(FetchSlots::of(request)))));
         }
-        session.size = slots.len();
-        slots.epoch = next_epoch(epoch);
-        let epoch = slots.epoch;
-        // A fetch that still waits, for a client that is gone from its connection, is over.
-        slots.ready.wake();
-        drop(slots);
+        if let Some(session) = sessions.by_id.get_mut(&request.session_id) {
+            session.size = size;
+        }
         sessions.touch(request.session_id, now_ms);
         Ok(FetchContext::Incremental { id: request.session_id, epoch, slots: shared })
     }

@@ -84,9 +84,6 @@ pub fn handle(
     let request = FetchRequest::decode(&mut body, header.api_version)?;
     handlers::note_leftover(&header, &body);
     let uses_topic_ids = header.api_version >= FIRST_TOPIC_ID_VERSION;
-    if request.replica_id.0 == CONSUMER_REPLICA_ID && !(0..=1).contains(&request.isolation_level) {
-        return Ok(Reply::Now(refuse(&request, &header)?));
-    }
     let context = match broker.fetch_sessions.begin(&request, uses_topic_ids, broker.clock.now_ms()) {
         Ok(context) => context,
         Err(error_code) => {
@@ -122,7 +119,13 @@ pub fn handle(
         has_waited: false,
     };
     let max_wait = Duration::from_millis(request.max_wait_ms.max(0) as u64);
-    match fetch.collect(Wait::Never) {
+    let collected = fetch.collect(Wait::Never);
+    // As in Kafka, the level is only looked at once there is a partition to read.
+    let is_known_level = (0..=1).contains(&request.isolation_level);
+    if request.replica_id.0 == CONSUMER_REPLICA_ID && !is_known_level && has_partitions(&collected) {
+        return Ok(Reply::Now(refuse(&request, &fetch.header)?));
+    }
+    match collected {
         Ok(outcomes) if max_wait.is_zero() || fetch.is_complete(&outcomes) => Ok(Reply::Now(fetch.answer(outcomes)?)),
         _ => {
             let deadline = Instant::now() + max_wait;
@@ -137,6 +140,17 @@ pub fn handle(
 fn waiting(is_incremental: bool, partitions: usize, answer: BoxFuture<'static, Response>) -> Reply {
     // The session's next request goes on from this answer.
     if is_incremental || partitions > MAX_PARKED_PARTITIONS { Reply::InOrder(answer) } else { Reply::Parked(answer) }
+}
+
+/// Whether any of the partitions exists.
+fn has_partitions(collected: &Result<Vec<Outcome>, WouldBlock>) -> bool {
+    let is_unknown = |outcome: &Outcome| {
+        matches!(
+            outcome.result,
+            Err(Failure::Lookup(LookupError::UnknownTopicId | LookupError::UnknownTopicOrPartition))
+        )
+    };
+    collected.as_ref().is_ok_and(|outcomes| !outcomes.iter().all(is_unknown)) || collected.is_err()
 }
 
 /// UNKNOWN_SERVER_ERROR for the request, and before v13 for each of its partitions.
