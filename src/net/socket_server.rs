@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
@@ -232,6 +233,12 @@ fn resolve(host: &str) -> io::Result<IpAddr> {
     first.copied().ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
+/// How many connections leave enough of the system's limit of descriptors for the files of the logs: without those, a flood
+/// of connections would look like a disk that fails.
+fn descriptors_for_connections() -> usize {
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize / 8 * 5)
+}
+
 fn connection_limits(config: &BrokerConfig) -> Result<ConnectionLimits, BindError> {
     let limit = |value: i32| usize::try_from(value).unwrap_or(0);
     let per_ip_overrides = config
@@ -245,7 +252,7 @@ fn connection_limits(config: &BrokerConfig) -> Result<ConnectionLimits, BindErro
     let names = || config.listeners.iter().map(|endpoint| &endpoint.listener_name);
     let by_listener = &config.max_connections_by_listener;
     Ok(ConnectionLimits {
-        total: limit(config.max_connections),
+        total: limit(config.max_connections).min(descriptors_for_connections()),
         by_listener: names().map(|name| by_listener.get(name).map_or(usize::MAX, |value| limit(*value))).collect(),
         per_ip: limit(config.max_connections_per_ip),
         per_ip_overrides,

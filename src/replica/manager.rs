@@ -133,15 +133,19 @@ pub struct ReplicaManager {
     high_watermarks: BTreeMap<TopicPartition, Offset>,
     /// Whether [`Self::apply`] has been called: a partition that appears later was assigned just now.
     started: AtomicBool,
+    /// A log directory may be missing: a log that is not there at the start is not made anew.
+    may_miss_logs: bool,
 }
 
 impl ReplicaManager {
-    /// No partitions yet. `high_watermarks` are those of the last checkpoint.
+    /// No partitions yet. `high_watermarks` are those of the last checkpoint. With `may_miss_logs`, partitions that the
+    /// metadata knows at the start and no log directory has are offline, instead of beginning anew at offset 0.
     pub fn new(
         config: Arc<BrokerConfig>,
         settings: Settings,
         logs: Arc<LogManager>,
         high_watermarks: BTreeMap<TopicPartition, Offset>,
+        may_miss_logs: bool,
     ) -> Arc<ReplicaManager> {
         Arc::new(ReplicaManager {
             config,
@@ -150,6 +154,7 @@ impl ReplicaManager {
             topics: RwLock::default(),
             high_watermarks,
             started: AtomicBool::new(false),
+            may_miss_logs,
         })
     }
 
@@ -240,13 +245,19 @@ impl ReplicaManager {
     fn open(&self, assignment: &Assignment<'_>) -> Hosted {
         let Assignment { topic, id, registration, config, .. } = assignment;
         let topic_partition = TopicPartition { topic: topic.name.clone(), partition: *id };
+        let is_new = self.started.load(Ordering::Relaxed);
+        if self.may_miss_logs && !is_new && self.logs.get(&topic_partition).is_err() {
+            error!(partition = %topic_partition, "no log directory has the partition's log, and one of them is new: the partition \
+                stays offline");
+            return Hosted::Offline;
+        }
         let new = NewLog {
             topic_id: topic.id,
             config: config.clone(),
             // Where nobody else has the records, what can still be read is kept.
             damage: if registration.replicas.len() > 1 { DamagePolicy::CutOff } else { DamagePolicy::KeepReadable },
             directory: registration.directory(self.config.node_id),
-            is_new: self.started.load(Ordering::Relaxed),
+            is_new,
         };
         match self.logs.get_or_create(&topic_partition, new) {
             Ok(log) => {

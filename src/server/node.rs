@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, spawn_blocking};
@@ -54,8 +55,9 @@ use crate::types::{DirectoryId, TopicId, TopicPartition};
 
 /// Threads per lane that wait for the disk on behalf of all logs.
 const BACKGROUND_THREADS: usize = 4;
-/// Segment and index files that are kept open.
+/// Segment and index files that are kept open, at most; and no more than this part of what the system allows.
 const OPEN_FILES: usize = 4096;
+const OPEN_FILES_SHARE: usize = 4;
 /// How long requests that are being handled may take to end at a shutdown.
 const DRAIN: Duration = Duration::from_secs(5);
 /// The port of a controller that nobody reaches by the network: it is written into the metadata, as the quorum's
@@ -195,6 +197,11 @@ impl Node {
     }
 }
 
+/// How many files and connections the system lets this process have.
+fn descriptor_limit() -> usize {
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize)
+}
+
 /// Opens directories, controller and logs; blocks.
 fn open(
     config: &Arc<BrokerConfig>,
@@ -205,7 +212,11 @@ fn open(
     let disk = RealDisk::new();
     let background = Background::new(BACKGROUND_THREADS);
     let context = LogContext {
-        files: FileCache::new(disk.clone(), background.clone(), OPEN_FILES),
+        files: FileCache::new(
+            disk.clone(),
+            background.clone(),
+            OPEN_FILES.min(descriptor_limit() / OPEN_FILES_SHARE).max(1),
+        ),
         disk,
         clock: clock.clone(),
         background,
@@ -242,7 +253,13 @@ fn open(
     let image = controller.handle.metadata().load();
     load_logs(config, &logs, &image)?;
     let settings: Settings = Arc::new(ArcSwap::from_pointee(DynamicBrokerConfig::new(config.clone())));
-    let replicas = ReplicaManager::new(config.clone(), settings.clone(), logs.clone(), logs.read_high_watermarks());
+    let replicas = ReplicaManager::new(
+        config.clone(),
+        settings.clone(),
+        logs.clone(),
+        logs.read_high_watermarks(),
+        directories.one_is_new,
+    );
     // Set once, here.
     let _ = replicas_slot.set(Arc::downgrade(&replicas));
     Ok(Opened { cluster_id: directories.cluster_id, logs, replicas, settings, controller: controller.handle, failures })

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tracing::info;
+use tracing::{info, warn};
 
 use super::NodeError;
 use crate::config::BrokerConfig;
@@ -13,6 +13,9 @@ use crate::types::DirectoryId;
 /// The directories of this node.
 pub(super) struct Directories {
     pub cluster_id: String,
+    /// A directory had to be formatted beside others that were in use: it was added, or the volume is missing that should
+    /// be mounted there.
+    pub one_is_new: bool,
     /// `log.dirs` that can be used.
     pub log_dirs: Vec<(PathBuf, DirectoryId)>,
     pub metadata_log_dir: (PathBuf, DirectoryId),
@@ -30,6 +33,11 @@ pub(super) fn prepare(disk: &dyn Disk, config: &BrokerConfig, now_ms: i64) -> Re
             cluster_id
         }
     };
+    let one_is_new = !ensemble.formatted.is_empty() && !ensemble.unformatted.is_empty();
+    for dir in ensemble.unformatted.iter().filter(|_| one_is_new) {
+        warn!(dir = %dir.display(), "a new log directory beside others: no partition is made anew in place of one that should \
+            lie there already");
+    }
     ensemble.format(disk, &cluster_id, config.node_id, now_ms);
     let ids = ensemble.directory_ids();
     let log_dirs = config
@@ -46,5 +54,5 @@ pub(super) fn prepare(disk: &dyn Disk, config: &BrokerConfig, now_ms: i64) -> Re
         let reason = ensemble.failed.get(&config.metadata_log_dir).map_or_else(String::new, ToString::to_string);
         return Err(EnsembleError::MetadataLogDir { dir: config.metadata_log_dir.clone(), reason }.into());
     };
-    Ok(Directories { cluster_id, log_dirs, metadata_log_dir: (config.metadata_log_dir.clone(), id) })
+    Ok(Directories { cluster_id, one_is_new, log_dirs, metadata_log_dir: (config.metadata_log_dir.clone(), id) })
 }
