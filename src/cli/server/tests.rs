@@ -82,7 +82,10 @@ impl Process {
         let dir = tempfile::tempdir().unwrap();
         let (output, errors) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
         let all = [&["--ready-file", "ready", "--override", "listeners=PLAINTEXT://127.0.0.1:0"], arguments].concat();
-        let child = Command::new(env::current_exe().unwrap())
+        // Whoever runs the tests may ignore SIGHUP, as `nohup` does, and a process inherits that.
+        let child = Command::new("env")
+            .arg("--default-signal=HUP")
+            .arg(env::current_exe().unwrap())
             .args(["--exact", "cli::server::tests::process", "--ignored", "--nocapture"])
             .env("TEST_ARGUMENTS", all.join("\n"))
             .env("TEST_BEHAVIOUR", behaviour)
