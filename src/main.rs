@@ -1,5 +1,7 @@
 //! The `ottla` program: the allocator, and the library's command line.
 
+#![deny(unsafe_code)]
+
 use std::process::ExitCode;
 
 use ottla::cli::{Arguments, run, start};
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
 /// Has the system give memory in pages of 4 KiB where it would give 2 MiB unasked: an idle broker would hold ten times
 /// the memory it uses.
 #[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "rustix has no such option of prctl")]
 fn forgo_huge_pages() {
     let (on, unused): (libc::c_ulong, libc::c_ulong) = (1, 0);
     // SAFETY: this option of prctl takes no pointers, and its other arguments must be zero.

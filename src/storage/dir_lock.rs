@@ -69,6 +69,7 @@ impl DirLock {
 
 /// `None`: the lock was taken.
 #[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "rustix has no locks of open file descriptions")]
 fn try_lock(fd: BorrowedFd<'_>) -> io::Result<Option<Holder>> {
     use std::os::fd::AsRawFd as _;
 

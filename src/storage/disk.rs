@@ -366,6 +366,7 @@ impl DiskFile for RealFile {
     }
 
     #[cfg(target_os = "linux")]
+    #[expect(unsafe_code, reason = "rustix has no sync_file_range")]
     fn start_writeback(&self, position: u64, len: u64) -> io::Result<()> {
         use std::os::fd::AsRawFd as _;
         // SAFETY: the descriptor is open for as long as `self.0` is, and the call takes no pointers.
