@@ -583,3 +583,6 @@ fn validation_config<'a>(
         compacted: config.cleanup_policy.compact,
     }
 }
+
+#[cfg(test)]
+mod tests;

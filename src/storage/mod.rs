@@ -9,7 +9,7 @@ pub mod dir_lock;
 pub mod directory_name;
 pub mod disk;
 #[cfg(test)]
-mod faulty_disk;
+pub(crate) mod faulty_disk;
 pub mod file_cache;
 pub mod file_name;
 #[cfg(test)]
