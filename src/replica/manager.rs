@@ -365,3 +365,6 @@ impl std::fmt::Debug for ReplicaManager {
         f.debug_struct("ReplicaManager").field("node_id", &self.config.node_id).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

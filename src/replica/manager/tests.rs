@@ -1,0 +1,362 @@
+//! The manager over real logs in two directories, told by metadata records what is to be.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::*;
+use crate::clock::ManualClock;
+use crate::metadata::records::{
+    ConfigRecord, MetadataRecord, PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord,
+};
+use crate::record::builder::RecordBatchBuilder;
+use crate::replica::{FetchIsolation, LeaderError, OffsetSpec, PartitionAppendError, RequiredAcks};
+use crate::storage::background::Background;
+use crate::storage::faulty_disk::{Faults, FaultyDisk};
+use crate::storage::file_cache::FileCache;
+use crate::storage::log::LogContext;
+use crate::storage::manager::LogManagerConfig;
+use crate::types::{BrokerId, DirectoryId, LeaderEpoch};
+
+const NOW_MS: i64 = 1_000_000;
+
+/// A node's directories, and the metadata that it follows.
+struct Node {
+    root: tempfile::TempDir,
+    faults: Arc<Faults>,
+    background: Background,
+    logs: Arc<LogManager>,
+    replicas: Arc<ReplicaManager>,
+    image: MetadataImage,
+}
+
+impl Node {
+    fn new() -> Node {
+        Node::with_high_watermarks(BTreeMap::new())
+    }
+
+    fn with_high_watermarks(high_watermarks: BTreeMap<TopicPartition, Offset>) -> Node {
+        let root = tempfile::tempdir().unwrap();
+        let (disk, faults) = FaultyDisk::with_faults();
+        let background = Background::stepped();
+        let files = FileCache::new(disk.clone(), background.clone(), 100);
+        let context = LogContext { disk, clock: ManualClock::new(NOW_MS), files, background: background.clone() };
+        let slot: Arc<std::sync::OnceLock<std::sync::Weak<ReplicaManager>>> = Arc::default();
+        let replicas = slot.clone();
+        let config = LogManagerConfig {
+            log_dirs: ["a", "b"].map(|dir| (root.path().join(dir), DirectoryId::random())).to_vec(),
+            recovery_threads_per_data_dir: 1,
+            file_delete_delay_ms: 60_000,
+            producers: ProducerStateConfig::default(),
+            on_failure: Arc::new(move |failure| {
+                if let Some(replicas) = replicas.get().and_then(std::sync::Weak::upgrade) {
+                    replicas.set_offline(&failure.partitions);
+                }
+            }),
+        };
+        let logs = LogManager::open(context, config).unwrap();
+        logs.load(&|_, _| None, Arc::new(|_| {})).unwrap();
+        let config = Arc::new(BrokerConfig::default());
+        assert_eq!(config.node_id, BrokerId(1));
+        let settings: Settings = Arc::new(ArcSwap::from_pointee(DynamicBrokerConfig::new(config.clone())));
+        let replicas = ReplicaManager::new(config, settings, logs.clone(), high_watermarks);
+        slot.set(Arc::downgrade(&replicas)).unwrap();
+        let node = Node { root, faults, background, logs, replicas, image: MetadataImage::empty() };
+        // What a start does, with nothing there yet.
+        node.replicas.apply(&node.image, &MetadataDelta::default());
+        node
+    }
+
+    /// Commits records.
+    fn apply(&mut self, records: Vec<MetadataRecord>) {
+        let mut delta = MetadataDelta::default();
+        for record in &records {
+            self.image.apply(record, &mut delta).unwrap();
+        }
+        self.replicas.apply(&self.image, &delta);
+    }
+
+    fn partition(&self, topic: &str, partition: i32) -> Result<Arc<Partition>, LookupError> {
+        self.replicas.partition(topic, PartitionId(partition))
+    }
+
+    /// How many logs lie in each directory.
+    fn placed(&self) -> [usize; 2] {
+        let dirs = self.logs.log_dirs();
+        [0, 1].map(|at: usize| self.logs.logs_in(dirs[at].id).len())
+    }
+
+    fn dir_of(&self, topic: &str, partition: i32) -> Option<PathBuf> {
+        self.logs.get(&TopicPartition::new(topic, partition)).ok().map(|log| log.dir())
+    }
+}
+
+fn id(topic: u128) -> TopicId {
+    TopicId(uuid::Uuid::from_u128(topic))
+}
+
+fn topic(name: &str, topic: u128) -> MetadataRecord {
+    TopicRecord { name: name.to_owned(), topic_id: id(topic) }.into()
+}
+
+fn partition(topic: u128, partition: i32) -> MetadataRecord {
+    partition_on(topic, partition, 1)
+}
+
+fn partition_on(topic: u128, partition: i32, broker: i32) -> MetadataRecord {
+    PartitionRecord {
+        partition_id: PartitionId(partition),
+        topic_id: id(topic),
+        replicas: vec![BrokerId(broker)],
+        isr: vec![BrokerId(broker)],
+        leader: BrokerId(broker),
+        leader_epoch: LeaderEpoch(0),
+        partition_epoch: 0,
+        ..PartitionRecord::default()
+    }
+    .into()
+}
+
+fn set(kind: ConfigResourceType, resource: &str, name: &str, value: Option<&str>) -> MetadataRecord {
+    ConfigRecord {
+        resource_type: kind.0,
+        resource_name: resource.to_owned(),
+        name: name.to_owned(),
+        value: value.map(str::to_owned),
+    }
+    .into()
+}
+
+fn append(partition: &Arc<Partition>, size: usize) -> Result<Offset, PartitionAppendError> {
+    let mut builder = RecordBatchBuilder::new(Offset(0));
+    builder.append(NOW_MS, None, Some(&vec![b'x'; size]), &[]);
+    partition.append(builder.build(), RequiredAcks::AllInSync, NOW_MS).map(|appended| appended.info.first_offset)
+}
+
+/// Whether a record of so many bytes is taken.
+fn takes(partition: &Arc<Partition>, size: usize) -> bool {
+    match append(partition, size) {
+        Ok(_) => true,
+        Err(PartitionAppendError::Invalid(_)) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn what_the_metadata_names_is_served_when_it_is_applied() {
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0), partition(1, 1), topic("u", 2), partition_on(2, 0, 7)]);
+    for n in 0..2 {
+        let partition = node.partition("t", n).unwrap();
+        assert_eq!(partition.topic_partition(), &TopicPartition::new("t", n));
+        assert_eq!(append(&partition, 10).unwrap(), Offset(0));
+        let by_id = node.replicas.partition_by_id(id(1), PartitionId(n)).unwrap();
+        assert!(Arc::ptr_eq(&by_id, &partition));
+    }
+    let refused = |found: Result<Arc<Partition>, LookupError>| found.map(drop).unwrap_err();
+    for n in [-1, 2, i32::MIN, i32::MAX] {
+        assert_eq!(refused(node.partition("t", n)), LookupError::UnknownTopicOrPartition);
+        assert_eq!(refused(node.replicas.partition_by_id(id(1), PartitionId(n))), LookupError::UnknownTopicOrPartition);
+    }
+    assert_eq!(refused(node.partition("nowhere", 0)), LookupError::UnknownTopicOrPartition);
+    assert_eq!(refused(node.replicas.partition_by_id(id(9), PartitionId(0))), LookupError::UnknownTopicId);
+    assert_eq!(refused(node.partition("u", 0)), LookupError::NotHere);
+    assert_eq!(node.dir_of("u", 0), None);
+    assert_eq!(node.replicas.online().len(), 2);
+    assert_eq!(node.placed(), [1, 1]);
+}
+
+#[test]
+fn a_topic_that_grows_keeps_the_partitions_it_has() {
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0)]);
+    let before = node.partition("t", 0).unwrap();
+    append(&before, 10).unwrap();
+    node.apply((1..20).map(|n| partition(1, n)).collect());
+    assert!(Arc::ptr_eq(&before, &node.partition("t", 0).unwrap()));
+    for n in 0..20 {
+        let partition = node.partition("t", n).unwrap();
+        assert_eq!(partition.topic_partition(), &TopicPartition::new("t", n), "each in its place");
+        assert_eq!(append(&partition, 10).unwrap(), Offset(i64::from(n == 0)));
+    }
+    assert_eq!(node.placed(), [10, 10]);
+}
+
+#[test]
+fn a_deleted_topic_is_gone_and_one_of_its_name_is_another() {
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0), topic("other", 2), partition(2, 0)]);
+    let old = node.partition("t", 0).unwrap();
+    append(&old, 10).unwrap();
+    let old_dir = node.dir_of("t", 0).unwrap();
+    node.apply(vec![RemoveTopicRecord { topic_id: id(1) }.into()]);
+    assert_eq!(node.partition("t", 0).map(drop), Err(LookupError::UnknownTopicOrPartition));
+    assert_eq!(node.replicas.partition_by_id(id(1), PartitionId(0)).map(drop), Err(LookupError::UnknownTopicId));
+    // Who holds it still is told that it is led elsewhere, not that a disk has failed.
+    let refused = append(&old, 10).unwrap_err();
+    assert!(matches!(refused, PartitionAppendError::Leader(LeaderError::NotLeaderOrFollower)), "{refused}");
+    assert!(!old_dir.exists());
+    let parent = old_dir.parent().unwrap();
+    let renamed = || {
+        std::fs::read_dir(parent)
+            .unwrap()
+            .any(|entry| entry.unwrap().file_name().to_string_lossy().ends_with("-delete"))
+    };
+    assert!(renamed());
+    node.background.run_pending(Duration::from_secs(61));
+    assert!(!renamed());
+    assert!(append(&node.partition("other", 0).unwrap(), 10).is_ok());
+
+    node.apply(vec![topic("t", 3), partition(3, 0)]);
+    assert_eq!(append(&node.partition("t", 0).unwrap(), 10).unwrap(), Offset(0));
+}
+
+/// All in one go, as it happens when requests wait for the controller.
+#[test]
+fn a_topic_may_be_made_anew_within_one_change() {
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0), partition(1, 1)]);
+    append(&node.partition("t", 0).unwrap(), 10).unwrap();
+    let remove = |topic| RemoveTopicRecord { topic_id: id(topic) }.into();
+    // One that comes and goes unseen, too.
+    node.apply(vec![remove(1), topic("t", 2), partition(2, 0), remove(2), topic("t", 3), partition(3, 0)]);
+    assert_eq!(append(&node.partition("t", 0).unwrap(), 10).unwrap(), Offset(0));
+    assert_eq!(node.partition("t", 1).map(drop), Err(LookupError::UnknownTopicOrPartition));
+    assert!(node.replicas.partition_by_id(id(3), PartitionId(0)).is_ok());
+    for gone in [1, 2] {
+        let found = node.replicas.partition_by_id(id(gone), PartitionId(0));
+        assert_eq!(found.map(drop), Err(LookupError::UnknownTopicId));
+    }
+    assert_eq!(node.placed().iter().sum::<usize>(), 1);
+}
+
+#[test]
+fn leaderships_are_handed_on() {
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0)]);
+    let partition = node.partition("t", 0).unwrap();
+    let change = |leader: i32| {
+        vec![
+            PartitionChangeRecord {
+                partition_id: PartitionId(0),
+                topic_id: id(1),
+                leader: BrokerId(leader),
+                ..PartitionChangeRecord::default()
+            }
+            .into(),
+        ]
+    };
+    node.apply(change(-1));
+    let refused = append(&partition, 10).unwrap_err();
+    assert!(matches!(refused, PartitionAppendError::Leader(LeaderError::NotLeaderOrFollower)), "{refused}");
+    node.apply(change(1));
+    append(&partition, 10).unwrap();
+    let found = partition.list_offset(OffsetSpec::Latest, FetchIsolation::HighWatermark, None, true).unwrap().unwrap();
+    assert_eq!((found.offset, found.leader_epoch), (Offset(1), Some(LeaderEpoch(2))));
+}
+
+#[test]
+fn settings_of_topics_and_brokers_reach_the_partitions() {
+    let (of_topic, of_broker) = (ConfigResourceType::TOPIC, ConfigResourceType::BROKER);
+    let mut node = Node::new();
+    let own = |value| set(of_topic, "own", "max.message.bytes", value);
+    node.apply(vec![topic("own", 1), own(Some("2000")), partition(1, 0), topic("default", 2), partition(2, 0)]);
+    let partitions = ["own", "default"].map(|topic| node.partition(topic, 0).unwrap());
+    let limits = || partitions.each_ref().map(|partition| [1000, 3000, 5000].map(|size| takes(partition, size)));
+    assert_eq!(limits(), [[true, false, false], [true, true, true]], "from its creation on");
+    let broker = |broker, value| set(of_broker, broker, "message.max.bytes", value);
+    node.apply(vec![broker("", Some("500"))]);
+    assert_eq!(limits(), [[true, false, false], [false, false, false]]);
+    node.apply(vec![broker("1", Some("4000")), broker("2", Some("1"))]);
+    assert_eq!(limits(), [[true, false, false], [true, true, false]], "this broker's own before those of all");
+    node.apply(vec![own(Some("10000")), broker("1", None)]);
+    assert_eq!(limits(), [[true, true, true], [false, false, false]], "both kinds at once");
+    assert_eq!(node.replicas.settings.load().current().topic_defaults.max_message_bytes, 500);
+    node.apply(vec![own(None), broker("", None)]);
+    assert_eq!(limits(), [[true, true, true]; 2]);
+    // Neither of these is ours.
+    node.apply(vec![set(of_topic, "nowhere", "max.message.bytes", Some("1")), broker("7", Some("1"))]);
+    assert_eq!(limits(), [[true, true, true]; 2]);
+}
+
+#[test]
+fn a_setting_that_cannot_be_used_leaves_the_others() {
+    let mut node = Node::new();
+    let set = |name, value| set(ConfigResourceType::TOPIC, "t", name, Some(value));
+    node.apply(vec![topic("t", 1), partition(1, 0)]);
+    node.apply(vec![set("max.message.bytes", "2000"), set("retention.ms", "soon"), set("made.up", "1")]);
+    let partition = node.partition("t", 0).unwrap();
+    assert_eq!([1000, 3000].map(|size| takes(&partition, size)), [true, false]);
+}
+
+#[test]
+fn high_watermarks_come_from_the_checkpoint_and_go_there() {
+    let noted = BTreeMap::from([(TopicPartition::new("t", 0), Offset(77)), (TopicPartition::new("u", 0), Offset(5))]);
+    let mut node = Node::with_high_watermarks(noted);
+    node.apply(vec![topic("t", 1), partition(1, 0), topic("v", 2), partition(2, 0)]);
+    // The topic of that name is another one by now.
+    assert_eq!(node.partition("t", 0).unwrap().high_watermark(), Offset(0));
+    append(&node.partition("v", 0).unwrap(), 10).unwrap();
+    let expected = [(TopicPartition::new("t", 0), Offset(0)), (TopicPartition::new("v", 0), Offset(1))];
+    assert_eq!(node.replicas.high_watermarks(), expected.into());
+}
+
+#[test]
+fn a_directory_that_fails_takes_its_partitions_offline_and_no_others() {
+    let mut node = Node::new();
+    let mut records = vec![topic("t", 1)];
+    records.extend((0..4).map(|n| partition(1, n)));
+    node.apply(records);
+    let failing: Vec<i32> =
+        (0..4).filter(|n| node.dir_of("t", *n).unwrap().starts_with(node.root.path().join("a"))).collect();
+    assert_eq!(failing.len(), 2);
+    let held: Vec<_> = (0..4).map(|n| node.partition("t", n).unwrap()).collect();
+
+    node.faults.room.store(0, Ordering::Relaxed);
+    append(&held[failing[0] as usize], 10).unwrap_err();
+    node.faults.room.store(-1, Ordering::Relaxed);
+    for n in 0..4 {
+        match append(&held[n as usize], 10) {
+            Err(PartitionAppendError::Leader(LeaderError::Offline)) => assert!(failing.contains(&n)),
+            other => assert!(!failing.contains(&n) && other.is_ok(), "{n}: {other:?}"),
+        }
+        // The look-up still gives it: it is the partition that says so.
+        assert!(Arc::ptr_eq(&node.partition("t", n).unwrap(), &held[n as usize]));
+    }
+    // What the controller then decides cannot bring it back; new ones go where there is room.
+    node.apply(vec![topic("u", 2), partition(2, 0), partition(1, 4)]);
+    for (topic, n) in [("u", 0), ("t", 4)] {
+        assert!(node.dir_of(topic, n).unwrap().starts_with(node.root.path().join("b")));
+        append(&node.partition(topic, n).unwrap(), 10).unwrap();
+    }
+    // Its topic can be deleted, and be made anew, in spite of it.
+    node.apply(vec![RemoveTopicRecord { topic_id: id(1) }.into()]);
+    node.apply(vec![topic("t", 3), partition(3, 0)]);
+    append(&node.partition("t", 0).unwrap(), 10).unwrap();
+}
+
+#[test]
+fn without_a_directory_to_lie_in_a_partition_is_offline() {
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0), partition(1, 1)]);
+    node.faults.room.store(0, Ordering::Relaxed);
+    for n in 0..2 {
+        append(&node.partition("t", n).unwrap(), 10).unwrap_err();
+    }
+    node.faults.room.store(-1, Ordering::Relaxed);
+    node.apply(vec![topic("u", 2), partition(2, 0)]);
+    assert_eq!(node.partition("u", 0).map(drop), Err(LookupError::Offline));
+    assert_eq!(node.replicas.high_watermarks().len(), 2, "those that were online once");
+}
+
+#[test]
+fn work_done_in_parallel_keeps_its_order() {
+    let items: Vec<usize> = (0..100).collect();
+    assert_eq!(in_parallel(&items, |item| item * 2), items.iter().map(|item| item * 2).collect::<Vec<_>>());
+    assert_eq!(in_parallel(&[7], |item| item + 1), [8]);
+    assert!(in_parallel(&[] as &[i32], |item| *item).is_empty());
+    // A panic is one here, too, and not a partition that is missing.
+    let panicked = std::panic::catch_unwind(|| {
+        in_parallel(&items, |item| assert_ne!(*item, 50));
+    });
+    assert!(panicked.is_err());
+}
