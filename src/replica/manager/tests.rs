@@ -30,11 +30,14 @@ struct Node {
 }
 
 impl Node {
+    /// One that is started, with nothing there yet.
     fn new() -> Node {
-        Node::with_high_watermarks(BTreeMap::new())
+        let mut node = Node::before_start(BTreeMap::new(), false);
+        node.apply(Vec::new());
+        node
     }
 
-    fn with_high_watermarks(high_watermarks: BTreeMap<TopicPartition, Offset>) -> Node {
+    fn before_start(high_watermarks: BTreeMap<TopicPartition, Offset>, may_miss_logs: bool) -> Node {
         let root = tempfile::tempdir().unwrap();
         let (disk, faults) = FaultyDisk::with_faults();
         let background = Background::stepped();
@@ -58,12 +61,9 @@ impl Node {
         let config = Arc::new(BrokerConfig::default());
         assert_eq!(config.node_id, BrokerId(1));
         let settings: Settings = Arc::new(ArcSwap::from_pointee(DynamicBrokerConfig::new(config.clone())));
-        let replicas = ReplicaManager::new(config, settings, logs.clone(), high_watermarks);
+        let replicas = ReplicaManager::new(config, settings, logs.clone(), high_watermarks, may_miss_logs);
         slot.set(Arc::downgrade(&replicas)).unwrap();
-        let node = Node { root, faults, background, logs, replicas, image: MetadataImage::empty() };
-        // What a start does, with nothing there yet.
-        node.replicas.apply(&node.image, &MetadataDelta::default());
-        node
+        Node { root, faults, background, logs, replicas, image: MetadataImage::empty() }
     }
 
     /// Commits records.
@@ -291,7 +291,7 @@ fn a_setting_that_cannot_be_used_leaves_the_others() {
 #[test]
 fn high_watermarks_come_from_the_checkpoint_and_go_there() {
     let noted = BTreeMap::from([(TopicPartition::new("t", 0), Offset(77)), (TopicPartition::new("u", 0), Offset(5))]);
-    let mut node = Node::with_high_watermarks(noted);
+    let mut node = Node::before_start(noted, false);
     node.apply(vec![topic("t", 1), partition(1, 0), topic("v", 2), partition(2, 0)]);
     // The topic of that name is another one by now.
     assert_eq!(node.partition("t", 0).unwrap().high_watermark(), Offset(0));
@@ -346,6 +346,22 @@ fn without_a_directory_to_lie_in_a_partition_is_offline() {
     node.apply(vec![topic("u", 2), partition(2, 0)]);
     assert_eq!(node.partition("u", 0).map(drop), Err(LookupError::Offline));
     assert_eq!(node.replicas.high_watermarks().len(), 2, "those that were online once");
+}
+
+/// Where a directory is empty that should hold logs, what the metadata knows of from before is not made anew.
+#[test]
+fn a_log_that_may_be_elsewhere_is_not_replaced() {
+    for may_miss_logs in [true, false] {
+        let mut node = Node::before_start(BTreeMap::new(), may_miss_logs);
+        node.apply(vec![topic("t", 1), partition(1, 0)]);
+        let expected = if may_miss_logs { Err(LookupError::Offline) } else { Ok(()) };
+        assert_eq!(node.partition("t", 0).map(drop), expected);
+        node.apply(vec![topic("u", 2), partition(2, 0), partition(1, 1)]);
+        assert_eq!(node.partition("t", 0).map(drop), expected);
+        for (topic, n) in [("u", 0), ("t", 1)] {
+            append(&node.partition(topic, n).unwrap(), 10).unwrap();
+        }
+    }
 }
 
 #[test]
