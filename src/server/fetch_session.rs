@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use crate::protocol::ErrorCode;
 use crate::protocol::fetch::{FetchPartition, FetchRequest, ForgottenTopic};
 use crate::replica::{ReadySet, Watch};
-use crate::types::{LeaderEpoch, Offset, PartitionId, TopicId, TopicName};
+use crate::types::{BrokerId, LeaderEpoch, Offset, PartitionId, TopicId, TopicName};
 
 /// "No session", as the wire says it.
 pub const INVALID_SESSION_ID: i32 = 0;
@@ -92,6 +92,8 @@ pub struct FetchSlots {
     candidates: Vec<usize>,
     /// The session's: that of the next request. Whoever works for an earlier one comes too late.
     epoch: i32,
+    /// Replica id and isolation level of the last request: they decide how far may be read.
+    reader: (BrokerId, i8),
 }
 
 impl FetchSlots {
@@ -132,6 +134,12 @@ impl FetchSlots {
 
     /// Takes over what a request says of its partitions, and marks them, for what they are to be told may differ now.
     fn update(&mut self, request: &FetchRequest) {
+        let reader = (request.replica_id, request.isolation_level);
+        if self.reader != reader {
+            // Where there was nothing for the last one there may be something for this one.
+            self.by_key.values().for_each(|&slot| self.ready.mark_quietly(slot));
+            self.reader = reader;
+        }
         for (topic, partitions) in request.topics() {
             let name: TopicName = topic.name.as_str().into();
             for partition in partitions {
@@ -398,3 +406,6 @@ impl Sessions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
