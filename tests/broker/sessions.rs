@@ -4,6 +4,8 @@ use kafka_protocol::messages::fetch_request::ForgottenTopic;
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
 use ottla::protocol::ErrorCode;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 
 use crate::broker::{Broker, Data};
 use crate::client::{Client, FETCH, FETCH_BY_ID, FOR_EVER_MS, Wanted, error, fetch, fetch_topic, topic_name};
@@ -306,4 +308,97 @@ async fn a_session_by_topic_ids_tells_of_a_topic_that_was_made_anew() {
     let request = session.next(&[], 0).with_topics(by_id(new_id)).with_forgotten_topics_data(vec![forget]);
     assert_eq!(told(&client.call(FETCH_BY_ID, &request).await), [news(0, &["second life"], 1)]);
     broker.shut_down().await;
+}
+
+/// What a session's client knows of a partition: topic, partition, offset, and the high watermark and log start it was told.
+#[derive(Debug)]
+struct Known {
+    topic: &'static str,
+    partition: i32,
+    offset: i64,
+    told: (i64, i64),
+}
+
+/// What an answer says of a partition, with its topic and log start.
+type Answer = (String, Told, i64);
+
+/// Random requests of a session between random changes, each answer held against reading every partition of the session anew,
+/// alone and without a session, and comparing with what was told last.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_tells_what_reading_everything_again_would() {
+    for seed in 0..8 {
+        let broker = Broker::start_in(Data::in_memory(), &[]).await;
+        random_session(&broker, seed).await;
+        broker.shut_down().await;
+    }
+}
+
+async fn random_session(broker: &Broker, seed: u64) {
+    const PLACES: [(&str, i32); 6] = [("t", 0), ("t", 1), ("t", 2), ("u", 0), ("u", 1), ("nowhere", 0)];
+    let mut random = StdRng::seed_from_u64(seed);
+    let (mut admin, mut client) = (broker.client().await, broker.client().await);
+    for topic in ["t", "u"] {
+        admin.create_topic(topic, 3, &[]).await;
+    }
+    // It keeps the session alive.
+    let mut known = vec![Known { topic: "t", partition: 0, offset: 0, told: (-1, -1) }];
+    let (mut session, _) = Session::begin(&mut client, &[("t", &[(0, 0)])]).await;
+    known[0].told = (0, 0);
+    for step in 0..60 {
+        let (topic, partition) = PLACES[random.random_range(0..PLACES.len())];
+        match random.random_range(0..10) {
+            0..4 if topic != "nowhere" => {
+                admin.produced(topic, partition, 1, batch(&[format!("{step}")])).await;
+            }
+            4 if topic != "nowhere" => {
+                let offset = admin.earliest(topic, partition).await + 1;
+                let _ = admin.delete_records(topic, partition, offset).await;
+            }
+            5 if topic == "u" => {
+                admin.delete_topic("u").await;
+                admin.create_topic("u", 3, &[]).await;
+            }
+            _ => {}
+        }
+        let mut request = session.next(&[], 0);
+        for _ in 0..random.random_range(0..3) {
+            let (topic, partition) = PLACES[random.random_range(0..PLACES.len())];
+            let end = admin.list_offset(topic, partition, -1).await.unwrap_or(0);
+            let offset = (end - random.random_range(0..3)).max(0);
+            match known.iter_mut().find(|known| (known.topic, known.partition) == (topic, partition)) {
+                Some(known) => known.offset = offset,
+                None => known.push(Known { topic, partition, offset, told: (-1, -1) }),
+            }
+            request.topics.push(fetch_topic((topic, &[(partition, offset)])));
+        }
+        if known.len() > 1 && random.random_range(0..4) == 0 {
+            let Known { topic, partition, .. } = known.remove(random.random_range(1..known.len()));
+            let forgotten = ForgottenTopic::default().with_topic(topic_name(topic)).with_partitions(vec![partition]);
+            request.forgotten_topics_data.push(forgotten);
+        }
+        let mut answered = answers(&client.call(FETCH, &request).await);
+        answered.sort();
+        let mut expected = Vec::new();
+        for known in &mut known {
+            let alone = fetch(&[(known.topic, &[(known.partition, known.offset)])], 0, 0);
+            let answer = answers(&admin.call(FETCH, &alone).await).remove(0);
+            let (_, (_, values, high_watermark, code), log_start) = &answer;
+            let is_error = *code != ErrorCode::None;
+            let now = (*high_watermark, *log_start);
+            let is_told = is_error || !values.is_empty() || known.told != now;
+            known.told = (if is_error { -1 } else { now.0 }, now.1);
+            if is_told {
+                expected.push(answer);
+            }
+        }
+        expected.sort();
+        assert_eq!(answered, expected, "seed {seed}, step {step}: {known:?}");
+    }
+}
+
+fn answers(response: &FetchResponse) -> Vec<Answer> {
+    let topics = response.responses.iter().flat_map(|topic| topic.partitions.iter().map(move |of| (&topic.topic, of)));
+    let starts: Vec<(String, i64)> =
+        topics.map(|(topic, partition)| (topic.as_str().to_owned(), partition.log_start_offset)).collect();
+    starts.into_iter().zip(told(response)).map(|((topic, log_start), told)| (topic, told, log_start)).collect()
 }

@@ -386,7 +386,7 @@ fn a_new_leadership_is_news_and_the_same_one_is_not() {
 fn as_many_replicas_as_min_insync_replicas_must_be_in_sync() {
     let fixture = Fixture::with(TopicConfig { min_insync_replicas: 2, ..TopicConfig::default() });
     let partition = fixture.leader();
-    let mut append = |registration: PartitionRegistration, acks| {
+    let append = |registration: PartitionRegistration, acks| {
         partition.apply(&registration, LOCAL).unwrap();
         match partition.append(batch(&["a"]), acks, NOW_MS) {
             Ok(_) => Ok(()),
