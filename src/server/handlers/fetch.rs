@@ -475,14 +475,4 @@ fn error_code(failure: &Failure) -> ErrorCode {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Fifty connections with 64 fetches each, of ten thousand partitions and an endless wait, took two gigabytes.
-    #[test]
-    fn a_large_fetch_that_waits_lets_no_other_start() {
-        let reply = |partitions| waiting(false, partitions, Box::pin(std::future::pending()));
-        assert!(matches!(reply(MAX_PARKED_PARTITIONS), Reply::Parked(_)));
-        assert!(matches!(reply(MAX_PARKED_PARTITIONS + 1), Reply::InOrder(_)));
-    }
-}
+mod tests;

@@ -68,3 +68,38 @@ fn is_share_key(key: &str) -> bool {
         && topic_id.is_some_and(|id| TopicId::parse(id).is_some())
         && partition.is_some_and(|partition| partition.parse::<i32>().is_ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_key_names_group_topic_and_partition() {
+        let id = "I0Tif0YuRcapFPbiVLPaZA";
+        for good in [format!("g:{id}:0"), format!("a group:{id}:2147483647"), format!("g:{id}:-1")] {
+            assert!(is_share_key(&good), "{good}");
+        }
+        let bad = ["", ":", "g", &format!("g:{id}"), &format!(":{id}:0"), &format!(" :{id}:0"), "g:not-an-id:0"];
+        for bad in bad.into_iter().chain([&*format!("g:{id}:x"), &format!("g:{id}:0:0"), &format!("g:{id}:2147483648")])
+        {
+            assert!(!is_share_key(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_coordinators_are_known_by_version() {
+        use ErrorCode::{CoordinatorNotAvailable as Known, InvalidRequest as Unknown};
+        let share_key = "g:I0Tif0YuRcapFPbiVLPaZA:0";
+        for (key_type, key, version, expected) in [
+            (GROUP, "g", 0, Known),
+            (TRANSACTION, "t", 1, Known),
+            (SHARE, share_key, 5, Unknown),
+            (SHARE, share_key, 6, Known),
+            (SHARE, "g", 6, Unknown),
+            (3, "g", 6, Unknown),
+            (-1, "g", 6, Unknown),
+        ] {
+            assert_eq!(coordinator_error(key_type, key, version), expected, "{key_type} {key} in version {version}");
+        }
+    }
+}

@@ -163,3 +163,51 @@ fn failed(wanted: &ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitio
         .with_offset(-1)
         .with_leader_epoch(-1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_timestamps_belong_to_versions() {
+        let show = |timestamp, version| match target(timestamp, version) {
+            None => "unsupported",
+            Some(Target::Tiered) => "tiered",
+            Some(Target::Find(OffsetSpec::Latest)) => "latest",
+            Some(Target::Find(OffsetSpec::Earliest)) => "earliest",
+            Some(Target::Find(OffsetSpec::MaxTimestamp)) => "max timestamp",
+            Some(Target::Find(OffsetSpec::Timestamp(_))) => "by time",
+        };
+        // timestamp, first version that knows it, what it is
+        for (timestamp, since, meaning) in [
+            (-1, 1, "latest"),
+            (-2, 1, "earliest"),
+            (-3, 7, "max timestamp"),
+            (-4, 8, "earliest"),
+            (-5, 9, "tiered"),
+            (-6, 11, "tiered"),
+            (0, 1, "by time"),
+            (i64::MAX, 1, "by time"),
+        ] {
+            for version in 1..=11 {
+                let expected = if version >= since { meaning } else { "unsupported" };
+                assert_eq!(show(timestamp, version), expected, "{timestamp} in version {version}");
+            }
+        }
+        assert_eq!([-7, i64::MIN].map(|timestamp| show(timestamp, 11)), ["unsupported"; 2]);
+    }
+
+    #[test]
+    fn leader_epochs_are_told_from_version_4() {
+        let wanted = ListOffsetsPartition::default().with_partition_index(3);
+        let offset =
+            TimestampOffset { timestamp: 7, offset: crate::types::Offset(8), leader_epoch: Some(LeaderEpoch(9)) };
+        let answer = |offset, version| {
+            let answer = found(&wanted, offset, version);
+            assert_eq!((answer.partition_index, answer.timestamp, answer.offset), (3, 7, 8));
+            answer.leader_epoch
+        };
+        assert_eq!([3, 4].map(|version| answer(offset, version)), [-1, 9]);
+        assert_eq!(answer(TimestampOffset { leader_epoch: None, ..offset }, 4), -1);
+    }
+}

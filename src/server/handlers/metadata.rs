@@ -294,3 +294,6 @@ pub(super) fn any_alive_broker(image: &MetadataImage) -> Option<BrokerId> {
     let alive: Vec<BrokerId> = image.cluster.unfenced().map(|broker| broker.id).collect();
     (!alive.is_empty()).then(|| alive[rand::random_range(0..alive.len())])
 }
+
+#[cfg(test)]
+mod tests;

@@ -370,3 +370,6 @@ fn respond(
     }
     Ok(response.encode(header)?.into())
 }
+
+#[cfg(test)]
+mod tests;
