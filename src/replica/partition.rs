@@ -107,6 +107,21 @@ pub enum FetchIsolation {
     TransactionCommitted,
 }
 
+impl FetchIsolation {
+    /// Consumers call themselves so.
+    const CONSUMER: BrokerId = BrokerId(-1);
+
+    /// What a request may see, by its `replica_id` and `isolation_level`. `None`: a consumer's level that does not exist.
+    pub fn of(replica_id: BrokerId, isolation_level: i8) -> Option<FetchIsolation> {
+        match (replica_id, isolation_level) {
+            (FetchIsolation::CONSUMER, 0) => Some(FetchIsolation::HighWatermark),
+            (FetchIsolation::CONSUMER, 1) => Some(FetchIsolation::TransactionCommitted),
+            (FetchIsolation::CONSUMER, _) => None,
+            _ => Some(FetchIsolation::LogEnd),
+        }
+    }
+}
+
 /// What is wanted of one partition.
 #[derive(Clone, Copy, Debug)]
 pub struct PartitionFetch {

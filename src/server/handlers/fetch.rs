@@ -42,9 +42,6 @@ use crate::types::BrokerId;
 /// much memory, and a connection may have many that wait.
 const MAX_PARKED_PARTITIONS: usize = 1000;
 
-/// Consumers call themselves so.
-const CONSUMER_REPLICA_ID: i32 = -1;
-
 /// The request's limits, as far as they hold for all partitions.
 #[derive(Clone, Copy)]
 struct Limits {
@@ -99,14 +96,11 @@ pub fn handle(
     };
     let follower = (request.replica_id.0 >= 0).then_some(request.replica_id);
     let max_bytes = request.max_bytes.min(broker.config.fetch_max_bytes);
+    let isolation = FetchIsolation::of(request.replica_id, request.isolation_level);
     let limits = Limits {
         max_bytes,
         min_bytes: request.min_bytes.min(max_bytes).max(0) as usize,
-        isolation: match (request.replica_id.0, request.isolation_level) {
-            (CONSUMER_REPLICA_ID, 0) => FetchIsolation::HighWatermark,
-            (CONSUMER_REPLICA_ID, _) => FetchIsolation::TransactionCommitted,
-            _ => FetchIsolation::LogEnd,
-        },
+        isolation: isolation.unwrap_or(FetchIsolation::TransactionCommitted),
         follower,
     };
     let mut fetch = PendingFetch {
@@ -121,8 +115,7 @@ pub fn handle(
     let max_wait = Duration::from_millis(request.max_wait_ms.max(0) as u64);
     let collected = fetch.collect(Wait::Never);
     // As in Kafka, the level is only looked at once there is a partition to read.
-    let is_known_level = (0..=1).contains(&request.isolation_level);
-    if request.replica_id.0 == CONSUMER_REPLICA_ID && !is_known_level && has_partitions(&collected) {
+    if isolation.is_none() && has_partitions(&collected) {
         return Ok(Reply::Now(refuse(&request, &fetch.header)?));
     }
     match collected {

@@ -21,10 +21,8 @@ use crate::net::Response;
 use crate::protocol::ErrorCode;
 use crate::replica::{FetchIsolation, OffsetSpec, ReplicaManager, TimestampOffset};
 use crate::server::request::RequestError;
-use crate::types::{LeaderEpoch, PartitionId};
+use crate::types::{BrokerId, LeaderEpoch, PartitionId};
 
-/// Consumers call themselves so.
-const CONSUMER_REPLICA_ID: i32 = -1;
 /// May ask a follower.
 const DEBUGGING_REPLICA_ID: i32 = -2;
 
@@ -59,7 +57,7 @@ enum Target {
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: ListOffsetsRequest = call.decode()?;
     let version = call.header.api_version;
-    if !(0..=1).contains(&request.isolation_level) && request.replica_id.0 == CONSUMER_REPLICA_ID {
+    let Some(isolation) = FetchIsolation::of(BrokerId(request.replica_id.0), request.isolation_level) else {
         let fail = |partition| failed(partition, ErrorCode::UnknownServerError);
         let topics = request.topics.iter().map(|topic| {
             ListOffsetsTopicResponse::default()
@@ -67,7 +65,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
                 .with_partitions(topic.partitions.iter().map(fail).collect())
         });
         return call.encode(&ListOffsetsResponse::default().with_topics(topics.collect()));
-    }
+    };
     let by_time = request
         .topics
         .iter()
@@ -76,14 +74,21 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let topics = if by_time {
         // Finding a timestamp reads the log, which may have to wait for the disk.
         let replicas = call.broker.replicas.clone();
-        spawn_blocking(move || list(&replicas, &request, version)).await.map_err(|_| RequestError::Cancelled)?
+        spawn_blocking(move || list(&replicas, &request, isolation, version))
+            .await
+            .map_err(|_| RequestError::Cancelled)?
     } else {
-        list(&call.broker.replicas, &request, version)
+        list(&call.broker.replicas, &request, isolation, version)
     };
     call.encode(&ListOffsetsResponse::default().with_topics(topics))
 }
 
-fn list(replicas: &ReplicaManager, request: &ListOffsetsRequest, version: i16) -> Vec<ListOffsetsTopicResponse> {
+fn list(
+    replicas: &ReplicaManager,
+    request: &ListOffsetsRequest,
+    isolation: FetchIsolation,
+    version: i16,
+) -> Vec<ListOffsetsTopicResponse> {
     let mut times_named: HashMap<(&TopicName, i32), usize> = HashMap::new();
     for ListOffsetsTopic { name, partitions, .. } in &request.topics {
         for partition in partitions {
@@ -91,11 +96,6 @@ fn list(replicas: &ReplicaManager, request: &ListOffsetsRequest, version: i16) -
         }
     }
     let replica_id = request.replica_id.0;
-    let isolation = match (replica_id, request.isolation_level) {
-        (CONSUMER_REPLICA_ID, 0) => FetchIsolation::HighWatermark,
-        (CONSUMER_REPLICA_ID, _) => FetchIsolation::TransactionCommitted,
-        _ => FetchIsolation::LogEnd,
-    };
     let mut answers: IndexMap<TopicName, IndexMap<i32, ListOffsetsPartitionResponse>> = IndexMap::new();
     for ListOffsetsTopic { name, partitions, .. } in &request.topics {
         for partition in partitions {
