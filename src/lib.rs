@@ -15,6 +15,8 @@ pub mod config;
 #[forbid(unsafe_code)]
 pub mod controller;
 #[forbid(unsafe_code)]
+pub mod coordinator;
+#[forbid(unsafe_code)]
 pub mod metadata;
 #[forbid(unsafe_code)]
 pub mod net;

@@ -151,6 +151,14 @@ pub trait Record: Sized {
         }
     }
 
+    /// Reads a body that may be followed by more, which is ignored: so Kafka reads coordinators' records.
+    fn decode_leading(body: &[u8], version: i16) -> Result<Self, DecodeError> {
+        if !Self::VERSIONS.contains(&version) {
+            return Err(DecodeError::UnknownVersion { record: Self::NAME, version: version.max(0) as u32 });
+        }
+        Self::read(&mut Reader { bytes: body, flexible: version >= Self::FLEXIBLE_FROM }, version)
+    }
+
     /// Appends the body.
     fn encode(&self, version: i16, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
@@ -161,6 +169,27 @@ pub trait Record: Sized {
         *out = writer.out;
         written
     }
+}
+
+/// Splits an int16 off the front: the number of a coordinator record's key, the version of its value.
+pub fn prefixed(bytes: &[u8]) -> Result<(i16, &[u8]), DecodeError> {
+    let (head, rest) = bytes.split_first_chunk().ok_or(DecodeError::Truncated)?;
+    Ok((i16::from_be_bytes(*head), rest))
+}
+
+/// A coordinator's record as it stands in the log: the key behind its number, the value behind its version.
+pub fn encode_pair<K: Record, V: Record>(
+    key: &K,
+    value: Option<&V>,
+    version: i16,
+) -> Result<(Vec<u8>, Option<Vec<u8>>), EncodeError> {
+    let mut key_bytes = (K::TYPE as u16).to_be_bytes().to_vec();
+    key.encode(0, &mut key_bytes)?;
+    let value_bytes = value.map(|value| {
+        let mut bytes = version.to_be_bytes().to_vec();
+        value.encode(version, &mut bytes).map(|()| bytes)
+    });
+    Ok((key_bytes, value_bytes.transpose()?))
 }
 
 /// Reads primitives off the front of a slice.

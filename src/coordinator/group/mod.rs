@@ -1,0 +1,3 @@
+//! The group coordinator.
+
+pub mod records;

@@ -1,0 +1,3 @@
+//! The transaction coordinator's records, as they stand in `__transaction_state`.
+
+pub mod records;
