@@ -1,3 +1,4 @@
 //! The group coordinator.
 
+pub mod assignor;
 pub mod records;
