@@ -183,8 +183,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Text of a client.
-fn text(bytes: Bytes) -> StrBytes {
+/// Text of a client; what is not UTF-8 in it is replaced.
+pub fn text(bytes: Bytes) -> StrBytes {
     match StrBytes::from_utf8(bytes.clone()) {
         Ok(text) => text,
         Err(_) => StrBytes::from_string(replace_malformed(&bytes)),

@@ -7,6 +7,7 @@
 pub mod assignor;
 pub mod classic;
 pub mod consumer;
+pub mod consumer_protocol;
 pub mod offsets;
 pub mod records;
 
