@@ -8,6 +8,7 @@ pub mod assignor;
 pub mod classic;
 pub mod consumer;
 pub mod consumer_protocol;
+mod dispatch;
 pub mod offsets;
 pub mod records;
 
@@ -18,8 +19,7 @@ use std::time::Duration;
 use kafka_protocol::messages::{JoinGroupResponse, SyncGroupResponse};
 use tracing::error;
 
-use self::classic::ClassicGroup;
-use self::consumer::ConsumerGroup;
+pub use self::dispatch::{CommitScope, Committer, Group, GroupType, RetentionStart};
 use self::offsets::Offsets;
 use self::records::{DecodeError, GroupRecord};
 use super::shard::{CoordinatorError, CoordinatorRecord, CoordinatorShard, RecordOrigin};
@@ -38,13 +38,6 @@ pub struct RequestContext {
     pub client_id: String,
     /// As Kafka shows it: `/127.0.0.1`.
     pub client_host: String,
-}
-
-/// A group of any protocol.
-#[derive(Debug)]
-pub enum Group {
-    Classic(Box<ClassicGroup>),
-    Consumer(Box<ConsumerGroup>),
 }
 
 /// What a timer is for.
