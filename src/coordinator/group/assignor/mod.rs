@@ -13,6 +13,11 @@ mod iteration_order;
 mod range;
 mod uniform;
 
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
