@@ -225,6 +225,15 @@ impl Partition {
         self.log.log_start_offset()
     }
 
+    pub fn log_end_offset(&self) -> Offset {
+        self.log.log_end_offset()
+    }
+
+    /// The largest batch that may be appended (`max.message.bytes`).
+    pub fn max_message_bytes(&self) -> i32 {
+        self.log.config().max_message_bytes
+    }
+
     /// Takes over the controller's decision: leads, in a new epoch perhaps, or leads no more. Waits for the disk, as far
     /// as a new epoch needs it.
     pub fn apply(
@@ -293,6 +302,25 @@ impl Partition {
         acks: RequiredAcks,
         now_ms: i64,
     ) -> Result<Appended, PartitionAppendError> {
+        self.append_from(AppendOrigin::Client, records, acks, now_ms)
+    }
+
+    /// Appends one batch of a coordinator, to be acknowledged by all replicas in sync.
+    pub fn append_as_coordinator(
+        self: &Arc<Self>,
+        records: Bytes,
+        now_ms: i64,
+    ) -> Result<Appended, PartitionAppendError> {
+        self.append_from(AppendOrigin::Coordinator, records, RequiredAcks::AllInSync, now_ms)
+    }
+
+    fn append_from(
+        self: &Arc<Self>,
+        origin: AppendOrigin,
+        records: Bytes,
+        acks: RequiredAcks,
+        now_ms: i64,
+    ) -> Result<Appended, PartitionAppendError> {
         let config = self.log.config();
         let leadership = self.leadership.read();
         self.check_leader(&leadership, None, true)?;
@@ -306,11 +334,11 @@ impl Partition {
                 });
             }
         }
-        let validation = validation_config(&self.topic_partition, &config, leadership.leader_epoch);
+        let validation = validation_config(&self.topic_partition, &config, origin, leadership.leader_epoch);
         let validated = validate::validate(records, &validation, now_ms)?;
         let info = self
             .log
-            .append_as_leader(validated, leadership.leader_epoch, AppendOrigin::Client, AppendContext::default())
+            .append_as_leader(validated, leadership.leader_epoch, origin, AppendContext::default())
             .inspect_err(|error| {
                 if let AppendError::Io(_) | AppendError::Offline = error {
                     self.set_offline();
@@ -326,8 +354,13 @@ impl Partition {
             self.advance_high_watermark(next);
         }
         let must_wait = info.flush_due || acks == RequiredAcks::AllInSync;
-        let wait = (must_wait && self.high_watermark() < next).then(|| self.wait_for(next));
+        let wait = if must_wait { self.committed(next) } else { None };
         Ok(Appended { info, wait })
+    }
+
+    /// A wait for everything below `offset` to be committed; `None`: it is.
+    pub fn committed(&self, offset: Offset) -> Option<oneshot::Receiver<Reached>> {
+        (self.high_watermark() < offset).then(|| self.wait_for(offset))
     }
 
     /// A wait for the high watermark to reach `offset`.
@@ -573,12 +606,13 @@ impl Drop for Watch {
 fn validation_config<'a>(
     partition: &'a TopicPartition,
     config: &TopicConfig,
+    origin: AppendOrigin,
     leader_epoch: LeaderEpoch,
 ) -> ValidationConfig<'a> {
     let codec = |codec, level| TargetCompression::Codec { codec, level };
     ValidationConfig {
         partition,
-        origin: AppendOrigin::Client,
+        origin,
         leader_epoch,
         max_message_bytes: config.max_message_bytes,
         timestamp_type: match config.message_timestamp_type {

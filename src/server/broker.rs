@@ -7,6 +7,7 @@ use super::producer_ids::ProducerIds;
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use crate::controller::ControllerHandle;
+use crate::coordinator::group::coordinator::GroupCoordinator;
 use crate::metadata::image::{MetadataHandle, MetadataImage};
 use crate::replica::{ReplicaManager, Settings};
 
@@ -21,6 +22,7 @@ pub struct Broker {
     pub metadata: MetadataHandle,
     pub controller: ControllerHandle,
     pub replicas: Arc<ReplicaManager>,
+    pub groups: GroupCoordinator,
     pub fetch_sessions: FetchSessionCache,
     pub producer_ids: ProducerIds,
 }

@@ -35,6 +35,7 @@ use crate::config::{BrokerConfig, Endpoint};
 use crate::controller::settings::ControllerSettings;
 use crate::controller::start::{self, ControllerParams, StartError, StartedController};
 use crate::controller::{ControllerError, ControllerHandle};
+use crate::coordinator::group::coordinator::GroupCoordinator;
 use crate::metadata::image::{Endpoint as RegisteredEndpoint, MetadataImage};
 use crate::metadata::log::MetadataLogSettings;
 use crate::net::{BindError, SocketServer};
@@ -127,6 +128,13 @@ impl Node {
         };
         let Opened { cluster_id, logs, replicas, settings, controller, failures } = opened;
 
+        let groups = GroupCoordinator::new(
+            config.node_id,
+            replicas.clone(),
+            controller.metadata().clone(),
+            settings.clone(),
+            clock.clone(),
+        );
         let broker = Arc::new(Broker {
             fetch_sessions: FetchSessionCache::new(config.max_incremental_fetch_session_cache_slots.max(0) as usize),
             producer_ids: ProducerIds::default(),
@@ -137,10 +145,16 @@ impl Node {
             clock,
             controller: controller.clone(),
             replicas: replicas.clone(),
+            groups: groups.clone(),
         });
         let registration = Arc::new(Registration::new(broker.clone(), logs.clone(), &bound));
         registration.register().await?;
-        controller.install_publisher(move |image, delta| replicas.apply(image, delta)).await?;
+        controller
+            .install_publisher(move |image, delta| {
+                replicas.apply(image, delta);
+                groups.apply(image, delta);
+            })
+            .await?;
         registration.unfence().await?;
 
         let handler = Arc::new(Dispatcher::new(broker.clone()));

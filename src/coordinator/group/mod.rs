@@ -9,6 +9,7 @@ pub mod classic;
 pub mod consumer;
 pub mod consumer_protocol;
 mod dispatch;
+pub mod coordinator;
 pub mod offsets;
 pub mod records;
 

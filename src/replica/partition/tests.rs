@@ -707,7 +707,7 @@ fn retention_is_told_to_who_watches() {
 #[test]
 fn a_topics_settings_decide_how_its_records_are_checked() {
     let name = TopicPartition::new("t", 0);
-    let check = |config: &TopicConfig| validation_config(&name, config, LeaderEpoch(3));
+    let check = |config: &TopicConfig| validation_config(&name, config, AppendOrigin::Client, LeaderEpoch(3));
     let config = TopicConfig {
         max_message_bytes: 17,
         message_timestamp_before_max_ms: 18,

@@ -1,61 +1,111 @@
 //! FindCoordinator (key 10), versions 0 to 6: which broker coordinates a group, a transactional id or a share group.
 //!
-//! v1+: `key_type` (KIP-98); v4+: several keys at once (KIP-699); v6+: share groups (KIP-932). This broker has no
-//! coordinators yet: every valid key is COORDINATOR_NOT_AVAILABLE, which clients retry.
+//! v1+: `key_type` (KIP-98); v4+: several keys at once (KIP-699); v6+: share groups (KIP-932). The topic of the groups is
+//! created by the first request that needs it, and serves when that is answered; Kafka has the client ask again.
+//! Transactions and share groups have no coordinator yet: COORDINATOR_NOT_AVAILABLE, which clients retry.
 
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::{BrokerId as WireBrokerId, FindCoordinatorRequest, FindCoordinatorResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use super::Call;
+use crate::coordinator::group::coordinator::OFFSETS_TOPIC;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
+use crate::server::broker::Broker;
 use crate::server::request::RequestError;
-use crate::types::TopicId;
+use crate::server::topics::auto_create;
+use crate::types::{PartitionId, TopicId};
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 const SHARE: i8 = 2;
-const KEY_TYPES: [i8; 3] = [GROUP, TRANSACTION, SHARE];
 
-pub fn handle(mut call: Call) -> Result<Response, RequestError> {
+/// Where a coordinator is.
+#[derive(Debug, PartialEq, Eq)]
+struct Location {
+    node_id: i32,
+    host: String,
+    port: i32,
+}
+
+pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: FindCoordinatorRequest = call.decode()?;
     let version = call.header.api_version;
+    let (broker, listener) = (&*call.broker, &*call.connection.listener.name);
     let response = if version >= 4 {
-        let coordinators = request
-            .coordinator_keys
-            .iter()
-            .map(|key| {
-                let error = coordinator_error(request.key_type, key, version);
-                // Kafka tells a reason only where the request as a whole is wrong.
-                let message =
-                    (!KEY_TYPES.contains(&request.key_type)).then_some(StrBytes::from_static_str(error.message()));
+        let mut coordinators = Vec::with_capacity(request.coordinator_keys.len());
+        for key in &request.coordinator_keys {
+            let found = find(broker, listener, request.key_type, key, version).await;
+            let (location, error) = parts(found);
+            // Kafka tells a reason only where the request as a whole is wrong.
+            let message = if error == ErrorCode::InvalidRequest && !is_known(request.key_type) {
+                StrBytes::from_static_str(error.message())
+            } else {
+                StrBytes::new()
+            };
+            coordinators.push(
                 Coordinator::default()
                     .with_key(key.clone())
-                    .with_node_id(WireBrokerId(-1))
-                    .with_port(-1)
+                    .with_node_id(WireBrokerId(location.node_id))
+                    .with_host(StrBytes::from_string(location.host))
+                    .with_port(location.port)
                     .with_error_code(error.code())
-                    .with_error_message(message.or(Some(StrBytes::new())))
-            })
-            .collect();
+                    .with_error_message(Some(message)),
+            );
+        }
         FindCoordinatorResponse::default().with_coordinators(coordinators)
     } else {
-        let error = coordinator_error(request.key_type, &request.key, version);
+        let (location, error) = parts(find(broker, listener, request.key_type, &request.key, version).await);
         FindCoordinatorResponse::default()
             .with_error_code(error.code())
             .with_error_message(Some(StrBytes::from_static_str(error.message())))
-            .with_node_id(WireBrokerId(-1))
-            .with_port(-1)
+            .with_node_id(WireBrokerId(location.node_id))
+            .with_host(StrBytes::from_string(location.host))
+            .with_port(location.port)
     };
     call.encode(&response)
 }
 
-/// Why there is no coordinator.
-fn coordinator_error(key_type: i8, key: &str, version: i16) -> ErrorCode {
+fn parts(found: Result<Location, ErrorCode>) -> (Location, ErrorCode) {
+    match found {
+        Ok(location) => (location, ErrorCode::None),
+        Err(error) => (Location { node_id: -1, host: String::new(), port: -1 }, error),
+    }
+}
+
+fn is_known(key_type: i8) -> bool {
+    [GROUP, TRANSACTION, SHARE].contains(&key_type)
+}
+
+async fn find(broker: &Broker, listener: &str, key_type: i8, key: &str, version: i16) -> Result<Location, ErrorCode> {
+    check(key_type, key, version)?;
     match key_type {
-        GROUP | TRANSACTION => ErrorCode::CoordinatorNotAvailable,
-        SHARE if version >= 6 && is_share_key(key) => ErrorCode::CoordinatorNotAvailable,
-        _ => ErrorCode::InvalidRequest,
+        GROUP => {
+            if broker.image().topic(OFFSETS_TOPIC).is_none() {
+                auto_create(broker, &[OFFSETS_TOPIC]).await;
+            }
+            let partition = broker.groups.partition_of(key);
+            locate(broker, listener, OFFSETS_TOPIC, partition).ok_or(ErrorCode::CoordinatorNotAvailable)
+        }
+        _ => Err(ErrorCode::CoordinatorNotAvailable),
+    }
+}
+
+/// The leader of a coordinator's partition.
+fn locate(broker: &Broker, listener: &str, topic: &str, partition: PartitionId) -> Option<Location> {
+    let image = broker.image();
+    let leader = image.broker(image.partition(topic, partition)?.leader?)?;
+    let endpoint = leader.listener(listener).filter(|_| !leader.fenced)?;
+    Some(Location { node_id: leader.id.0, host: endpoint.host.clone(), port: i32::from(endpoint.port) })
+}
+
+/// Whether there can be a coordinator of such a key.
+fn check(key_type: i8, key: &str, version: i16) -> Result<(), ErrorCode> {
+    match key_type {
+        GROUP | TRANSACTION => Ok(()),
+        SHARE if version >= 6 && is_share_key(key) => Ok(()),
+        _ => Err(ErrorCode::InvalidRequest),
     }
 }
 
@@ -88,18 +138,18 @@ mod tests {
 
     #[test]
     fn kinds_of_coordinators_are_known_by_version() {
-        use ErrorCode::{CoordinatorNotAvailable as Known, InvalidRequest as Unknown};
+        let (known, unknown) = (Ok(()), Err(ErrorCode::InvalidRequest));
         let share_key = "g:I0Tif0YuRcapFPbiVLPaZA:0";
         for (key_type, key, version, expected) in [
-            (GROUP, "g", 0, Known),
-            (TRANSACTION, "t", 1, Known),
-            (SHARE, share_key, 5, Unknown),
-            (SHARE, share_key, 6, Known),
-            (SHARE, "g", 6, Unknown),
-            (3, "g", 6, Unknown),
-            (-1, "g", 6, Unknown),
+            (GROUP, "g", 0, known),
+            (TRANSACTION, "t", 1, known),
+            (SHARE, share_key, 5, unknown),
+            (SHARE, share_key, 6, known),
+            (SHARE, "g", 6, unknown),
+            (3, "g", 6, unknown),
+            (-1, "g", 6, unknown),
         ] {
-            assert_eq!(coordinator_error(key_type, key, version), expected, "{key_type} {key} in version {version}");
+            assert_eq!(check(key_type, key, version), expected, "{key_type} {key} in version {version}");
         }
     }
 }

@@ -11,13 +11,11 @@
 use std::sync::Arc;
 
 use indexmap::IndexSet;
-use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
-use kafka_protocol::messages::{BrokerId as WireBrokerId, CreateTopicsRequest, MetadataRequest, MetadataResponse};
+use kafka_protocol::messages::{BrokerId as WireBrokerId, MetadataRequest, MetadataResponse};
 use kafka_protocol::protocol::StrBytes;
-use tracing::{info, warn};
 
 use super::Call;
 use crate::metadata::image::{MetadataImage, PartitionRegistration, TopicImage};
@@ -25,14 +23,9 @@ use crate::metadata::topic_name;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
 use crate::server::authorized_operations;
-use crate::server::broker::Broker;
 use crate::server::request::RequestError;
-use crate::server::topics::{creatable, is_internal};
+use crate::server::topics::{auto_create, is_internal};
 use crate::types::{BrokerId, TopicId};
-
-/// How long a client that asked for a topic waits for its creation, at most, is the controller's affair; this is what
-/// the request to it says.
-const CREATE_TIMEOUT_MS: i32 = 30_000;
 
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: MetadataRequest = call.decode()?;
@@ -61,7 +54,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
             let missing: Vec<&str> =
                 names.iter().map(|name| &**name).filter(|name| image.topic(name).is_none()).collect();
             if may_create && !missing.is_empty() {
-                create(&call.broker, &missing).await;
+                auto_create(&call.broker, &missing).await;
             }
             let (known, unknown): (Vec<_>, Vec<_>) = names.iter().partition(|name| image.topic(name).is_some());
             for name in known.into_iter().chain(unknown) {
@@ -135,32 +128,6 @@ fn refuse(request: &MetadataRequest, error: ErrorCode) -> MetadataResponse {
         .with_cluster_id(None)
         .with_controller_id(WireBrokerId(-1))
         .with_topics(topics.collect())
-}
-
-/// Creates topics by the broker's defaults. What goes wrong is in the log; the client learns of it by asking again.
-async fn create(broker: &Broker, names: &[&str]) {
-    let topics: Vec<CreatableTopic> = names
-        .iter()
-        .filter(|name| topic_name::validate(name).is_ok())
-        .map(|name| creatable(&broker.config, name))
-        .collect();
-    if topics.is_empty() {
-        return;
-    }
-    let request = CreateTopicsRequest::default().with_timeout_ms(CREATE_TIMEOUT_MS).with_topics(topics);
-    match broker.controller.create_topics(request).await {
-        Ok(response) => {
-            for topic in &response.topics {
-                match ErrorCode::from_code(topic.error_code) {
-                    Some(ErrorCode::None) => info!(topic = topic.name.as_str(), "topic auto-created"),
-                    // Another client was quicker.
-                    Some(ErrorCode::TopicAlreadyExists) => {}
-                    error => warn!(topic = topic.name.as_str(), ?error, "topic not auto-created"),
-                }
-            }
-        }
-        Err(error) => warn!(%error, "topics not auto-created"),
-    }
 }
 
 /// Collects the topics of an answer.

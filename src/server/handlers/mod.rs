@@ -54,7 +54,7 @@ pub fn handle(
         ApiKey::Metadata => call.in_order(metadata::handle),
         ApiKey::ListOffsets => call.in_order(list_offsets::handle),
         ApiKey::OffsetForLeaderEpoch => call.now(offset_for_leader_epoch::handle),
-        ApiKey::FindCoordinator => call.now(find_coordinator::handle),
+        ApiKey::FindCoordinator => call.in_order(find_coordinator::handle),
         ApiKey::InitProducerId => call.in_order(init_producer_id::handle),
         ApiKey::CreateTopics => call.in_order(create_topics::handle),
         ApiKey::DeleteTopics => call.in_order(delete_topics::handle),

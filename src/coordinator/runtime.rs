@@ -1,0 +1,519 @@
+//! Runs the shards of one coordinator: one for each partition of its topic that this broker leads.
+//!
+//! Owns the shards, their timers and their waiting callers. A step runs on the caller's own task, under the shard's lock:
+//! it decides, its records are appended to the partition, and take effect. What a step saw or wrote is told once it is
+//! committed, so that no answer can be taken back by a change of leaders; on a lone broker that is at once. A partition
+//! that this broker comes to lead is read from its start to its end first, off the async threads, while callers are told
+//! that the coordinator loads.
+//!
+//! ```text
+//! elected   ─→ Loading ─┬─→ Active ─→ resigned: Closed, callers get NOT_COORDINATOR
+//!                       └─→ Failed     the log cannot be read; NOT_COORDINATOR until the next election
+//! ```
+
+mod loader;
+
+use std::collections::{BTreeSet, HashMap};
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use tracing::{error, info, warn};
+use uuid::Uuid;
+
+use super::shard::{
+    Append, CoordinatorError, CoordinatorRecord, CoordinatorShard, Environment, ReplyTo, Step, run_step,
+};
+use crate::clock::Clock;
+use crate::config::BrokerConfig;
+use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage};
+use crate::record::batch::HEADER_SIZE;
+use crate::record::builder::RecordBatchBuilder;
+use crate::record::compression::Codec;
+use crate::replica::{AppendError, LeaderError, Partition, PartitionAppendError, Reached, ReplicaManager, Settings};
+use crate::types::{BrokerId, LeaderEpoch, Offset, PartitionId};
+
+/// Shards whose logs are read at the same time.
+const PARALLEL_LOADS: usize = 4;
+/// What a record takes in a batch beside its key and value, at most.
+const RECORD_OVERHEAD: usize = 32;
+
+/// What a runtime is of.
+pub struct RuntimeParams<S> {
+    /// The coordinator's topic.
+    pub topic: &'static str,
+    pub broker_id: BrokerId,
+    pub replicas: Arc<ReplicaManager>,
+    pub metadata: MetadataHandle,
+    pub settings: Settings,
+    pub clock: Arc<dyn Clock>,
+    pub new_shard: fn() -> S,
+    /// How long an answer waits for its records to be committed.
+    pub commit_timeout: fn(&BrokerConfig) -> Duration,
+    /// How the records are compressed.
+    pub codec: fn(&BrokerConfig) -> Codec,
+    /// How much is read at once while loading, in bytes.
+    pub load_buffer_size: fn(&BrokerConfig) -> usize,
+}
+
+/// See the module. Cheap to clone.
+pub struct Runtime<S: CoordinatorShard> {
+    inner: Arc<Inner<S>>,
+}
+
+impl<S: CoordinatorShard> Clone for Runtime<S> {
+    fn clone(&self) -> Self {
+        Runtime { inner: self.inner.clone() }
+    }
+}
+
+struct Inner<S: CoordinatorShard> {
+    params: RuntimeParams<S>,
+    /// Where loads run, whoever finds that one is due.
+    tasks: Handle,
+    loads: Arc<Semaphore>,
+    shards: RwLock<HashMap<PartitionId, Arc<Mutex<Hosted<S>>>>>,
+    /// When each shard's next timer is due. Locked after a shard, never before one.
+    deadlines: Mutex<BTreeSet<(Duration, PartitionId)>>,
+    /// The first deadline moved to an earlier time.
+    earlier: Notify,
+    next_reply: AtomicU64,
+}
+
+/// A shard in one of its states.
+struct Hosted<S: CoordinatorShard> {
+    partition_id: PartitionId,
+    leader_epoch: LeaderEpoch,
+    state: State<S>,
+}
+
+enum State<S: CoordinatorShard> {
+    Loading,
+    Active(Box<Active<S>>),
+    Failed,
+    Closed,
+}
+
+struct Active<S: CoordinatorShard> {
+    shard: S,
+    partition: Arc<Partition>,
+    /// Behind the last record that the shard's state contains.
+    last_written: Offset,
+    waiting: HashMap<ReplyTo, oneshot::Sender<Result<S::Deferred, CoordinatorError>>>,
+    /// As it stands in [`Inner::deadlines`].
+    deadline: Option<Duration>,
+}
+
+/// What an answer waits for; `None`: nothing.
+type Commitment = Option<oneshot::Receiver<Reached>>;
+
+impl<S: CoordinatorShard> Runtime<S> {
+    /// To be called on an async runtime, which outlives it. Timers end with the last handle.
+    pub fn new(params: RuntimeParams<S>) -> Runtime<S> {
+        let inner = Arc::new(Inner {
+            params,
+            tasks: Handle::current(),
+            loads: Arc::new(Semaphore::new(PARALLEL_LOADS)),
+            shards: RwLock::default(),
+            deadlines: Mutex::default(),
+            earlier: Notify::new(),
+            next_reply: AtomicU64::new(0),
+        });
+        inner.tasks.spawn(run_timers(Arc::downgrade(&inner)));
+        Runtime { inner }
+    }
+
+    /// Runs a step of the shard of `partition`, and gives its answer once everything it saw and wrote is committed.
+    pub async fn run<T>(
+        &self,
+        partition: PartitionId,
+        op: impl FnOnce(&mut S, &mut Step<'_, S>) -> T,
+    ) -> Result<T, CoordinatorError> {
+        let hosted = self.inner.hosted(partition)?;
+        let (answer, commitment) = self.inner.step(&hosted, op)?;
+        self.inner.committed(commitment).await?;
+        Ok(answer)
+    }
+
+    /// Runs a step whose answer comes with a later one: the shard keeps the name that `op` is given, and
+    /// [replies](Step::reply) to it.
+    pub async fn run_deferred(
+        &self,
+        partition: PartitionId,
+        op: impl FnOnce(&mut S, &mut Step<'_, S>, ReplyTo),
+    ) -> Result<S::Deferred, CoordinatorError> {
+        let hosted = self.inner.hosted(partition)?;
+        let reply_to = ReplyTo(self.inner.next_reply.fetch_add(1, Ordering::Relaxed));
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut hosted = hosted.lock();
+            self.inner.active(&mut hosted)?.waiting.insert(reply_to, sender);
+        }
+        if let Err(error) = self.inner.step(&hosted, |shard, step| op(shard, step, reply_to)) {
+            if let State::Active(active) = &mut hosted.lock().state {
+                active.waiting.remove(&reply_to);
+            }
+            return Err(error);
+        }
+        // The sender goes with the shard.
+        receiver.await.unwrap_or(Err(CoordinatorError::NotCoordinator))
+    }
+
+    /// Runs a step of each shard that is here, in the order of their partitions. A shard that does not answer gives its
+    /// error.
+    pub async fn run_all<T>(
+        &self,
+        mut op: impl FnMut(&mut S, &mut Step<'_, S>) -> T,
+    ) -> Vec<Result<T, CoordinatorError>> {
+        let mut partitions: Vec<PartitionId> = self.inner.shards.read().keys().copied().collect();
+        partitions.sort_unstable();
+        let mut answers = Vec::with_capacity(partitions.len());
+        for partition in partitions {
+            answers.push(self.run(partition, &mut op).await);
+        }
+        answers
+    }
+
+    /// Takes over what the controller decided: shards of partitions that this broker leads from now on are loaded,
+    /// others closed, and those that go on hear of the change. Called by the controller's thread.
+    pub fn apply(&self, image: &Arc<MetadataImage>, delta: &MetadataDelta) {
+        let topic = self.inner.params.topic;
+        if delta.deleted_topics.values().any(|deleted| &*deleted.name == topic) {
+            self.inner.keep_only(|_| false);
+        }
+        if let Some(of_coordinator) = image.topic(topic)
+            && (delta.created_topics.contains(&of_coordinator.id)
+                || delta.changed_topics.contains_key(&of_coordinator.id))
+        {
+            let broker_id = self.inner.params.broker_id;
+            let led = |id: PartitionId| {
+                of_coordinator.partition(id).filter(|registration| registration.leader == Some(broker_id))
+            };
+            self.inner.keep_only(|id| led(id).is_some());
+            for (id, registration) in of_coordinator.partitions.iter() {
+                if registration.leader == Some(broker_id) {
+                    self.elected(*id, registration.leader_epoch);
+                }
+            }
+        }
+        let shards: Vec<_> = self.inner.shards.read().values().cloned().collect();
+        for hosted in shards {
+            // One that is not active yet sees the image when it is.
+            let _ = self.inner.step_on(&hosted, image, |shard, step| shard.on_metadata(delta, step));
+        }
+    }
+
+    fn elected(&self, id: PartitionId, leader_epoch: LeaderEpoch) {
+        let inner = &self.inner;
+        let mut shards = inner.shards.write();
+        if let Some(hosted) = shards.get(&id) {
+            let mut hosted = hosted.lock();
+            let goes_on = matches!(hosted.state, State::Active(_) | State::Loading);
+            if goes_on {
+                // Nobody else led it meanwhile, or it would have been closed.
+                hosted.leader_epoch = leader_epoch;
+                return;
+            }
+        }
+        let hosted = Arc::new(Mutex::new(Hosted { partition_id: id, leader_epoch, state: State::Loading }));
+        shards.insert(id, hosted.clone());
+        drop(shards);
+        let partition = match inner.params.replicas.partition(inner.params.topic, id) {
+            Ok(partition) => partition,
+            Err(error) => {
+                warn!(topic = inner.params.topic, partition = %id, %error, "a coordinator's partition is not there");
+                hosted.lock().state = State::Failed;
+                return;
+            }
+        };
+        if partition.log_start_offset() == partition.log_end_offset() {
+            let start = partition.log_end_offset();
+            inner.activate(&hosted, (inner.params.new_shard)(), partition, start);
+            return;
+        }
+        let inner = inner.clone();
+        let loads = inner.loads.clone();
+        inner.tasks.clone().spawn(async move {
+            let Ok(_permit) = loads.acquire().await else { return };
+            let loading = spawn_blocking(move || inner.load(&hosted, partition));
+            if loading.await.is_err() {
+                error!("reading a coordinator's log ended by a panic");
+            }
+        });
+    }
+}
+
+impl<S: CoordinatorShard> Inner<S> {
+    fn hosted(&self, partition: PartitionId) -> Result<Arc<Mutex<Hosted<S>>>, CoordinatorError> {
+        self.shards.read().get(&partition).cloned().ok_or(CoordinatorError::NotCoordinator)
+    }
+
+    fn active<'a>(&self, hosted: &'a mut Hosted<S>) -> Result<&'a mut Active<S>, CoordinatorError> {
+        match &mut hosted.state {
+            State::Active(active) => Ok(active),
+            State::Loading => Err(CoordinatorError::LoadInProgress),
+            State::Failed | State::Closed => Err(CoordinatorError::NotCoordinator),
+        }
+    }
+
+    fn step<T>(
+        &self,
+        hosted: &Mutex<Hosted<S>>,
+        op: impl FnOnce(&mut S, &mut Step<'_, S>) -> T,
+    ) -> Result<(T, Commitment), CoordinatorError> {
+        self.step_on(hosted, &self.params.metadata.load(), op)
+    }
+
+    /// Runs a step; what is returned beside the answer is what it must wait for.
+    fn step_on<T>(
+        &self,
+        hosted: &Mutex<Hosted<S>>,
+        image: &Arc<MetadataImage>,
+        op: impl FnOnce(&mut S, &mut Step<'_, S>) -> T,
+    ) -> Result<(T, Commitment), CoordinatorError> {
+        self.step_locked(&mut hosted.lock(), image, op)
+    }
+
+    fn step_locked<T>(
+        &self,
+        hosted: &mut Hosted<S>,
+        image: &Arc<MetadataImage>,
+        op: impl FnOnce(&mut S, &mut Step<'_, S>) -> T,
+    ) -> Result<(T, Commitment), CoordinatorError> {
+        let settings = self.params.settings.load();
+        let config = settings.current();
+        let now_ms = self.params.clock.now_ms();
+        let partition_id = hosted.partition_id;
+        let active = self.active(hosted)?;
+
+        let (partition, last_written) = (&active.partition, &mut active.last_written);
+        let codec = (self.params.codec)(config);
+        let mut append = |append: Append<'_, S::Record>| {
+            let (first, end) = write(partition, &append, codec, now_ms)?;
+            *last_written = end;
+            Ok(first)
+        };
+        let mut environment =
+            Environment { now: self.params.clock.monotonic(), now_ms, image, config, new_uuid: &mut Uuid::new_v4 };
+        let (answer, replies) = run_step(&mut active.shard, &mut environment, &mut append, op);
+        if !replies.is_empty() {
+            let replies =
+                replies.into_iter().filter_map(|(to, reply)| Some((active.waiting.remove(&to)?, reply))).collect();
+            self.deliver(replies, active.partition.committed(active.last_written));
+        }
+        self.move_deadline(partition_id, active);
+        let answer = answer.inspect_err(|error| {
+            if let CoordinatorError::Refused(_) = error {
+                warn!(topic = self.params.topic, partition = %partition_id, %error, "a coordinator's records were refused");
+            }
+        })?;
+        Ok((answer, active.partition.committed(active.last_written)))
+    }
+
+    /// Answers callers that waited, once what they are told is committed.
+    fn deliver(
+        &self,
+        replies: Vec<(oneshot::Sender<Result<S::Deferred, CoordinatorError>>, Result<S::Deferred, CoordinatorError>)>,
+        commitment: Commitment,
+    ) {
+        let deliver = |replies: Vec<(oneshot::Sender<_>, _)>, committed: Result<(), CoordinatorError>| {
+            for (sender, reply) in replies {
+                // Nobody may be there any more.
+                let _ = sender.send(committed.clone().and(reply));
+            }
+        };
+        if commitment.is_none() {
+            deliver(replies, Ok(()));
+            return;
+        }
+        let committed = self.committed(commitment);
+        self.tasks.spawn(async move { deliver(replies, committed.await) });
+    }
+
+    /// Waits until what a step saw and wrote is committed.
+    fn committed(&self, commitment: Commitment) -> impl Future<Output = Result<(), CoordinatorError>> + Send + use<S> {
+        let limit = (self.params.commit_timeout)(self.params.settings.load().current());
+        async move {
+            let Some(commitment) = commitment else { return Ok(()) };
+            match timeout(limit, commitment).await {
+                Ok(Ok(Reached::Yes)) => Ok(()),
+                Ok(Ok(Reached::Never) | Err(_)) => Err(CoordinatorError::NotCoordinator),
+                Err(_) => Err(CoordinatorError::NotAvailable("the records are not committed yet".to_owned())),
+            }
+        }
+    }
+
+    /// Takes over when the shard wants to be called next.
+    fn move_deadline(&self, id: PartitionId, active: &mut Active<S>) {
+        let deadline = active.shard.next_deadline();
+        if deadline == active.deadline {
+            return;
+        }
+        let mut deadlines = self.deadlines.lock();
+        if let Some(before) = active.deadline {
+            deadlines.remove(&(before, id));
+        }
+        if let Some(deadline) = deadline {
+            deadlines.insert((deadline, id));
+            if deadlines.first() == Some(&(deadline, id)) {
+                self.earlier.notify_one();
+            }
+        }
+        active.deadline = deadline;
+    }
+
+    fn activate(&self, hosted: &Mutex<Hosted<S>>, shard: S, partition: Arc<Partition>, last_written: Offset) {
+        let mut hosted = hosted.lock();
+        if !matches!(hosted.state, State::Loading) {
+            return;
+        }
+        let active = Active { shard, partition, last_written, waiting: HashMap::new(), deadline: None };
+        hosted.state = State::Active(Box::new(active));
+        let image = self.params.metadata.load();
+        // Nobody waits for it; what it appends is tried again by the shard's own timers.
+        if let Err(error) = self.step_locked(&mut hosted, &image, |shard, step| shard.on_loaded(step)) {
+            warn!(topic = self.params.topic, %error, "a coordinator's first step failed");
+        }
+    }
+
+    /// Reads the shard's log; blocks.
+    fn load(&self, hosted: &Mutex<Hosted<S>>, partition: Arc<Partition>) {
+        let mut shard = (self.params.new_shard)();
+        let buffer_size = (self.params.load_buffer_size)(self.params.settings.load().current());
+        let is_wanted = || matches!(hosted.lock().state, State::Loading);
+        let topic_partition = partition.topic_partition().clone();
+        match loader::load(&partition, buffer_size, &*self.params.clock, &is_wanted, &mut shard) {
+            Ok(loaded) => {
+                info!(partition = %topic_partition, records = loaded.records, bytes = loaded.bytes, took = ?loaded.took,
+                    "coordinator loaded");
+                self.activate(hosted, shard, partition, loaded.end);
+            }
+            Err(loader::LoadError::NotWanted) => {}
+            Err(error) => {
+                error!(partition = %topic_partition, %error, "a coordinator's log cannot be read: its groups or \
+                    transactions are not served");
+                let mut hosted = hosted.lock();
+                if matches!(hosted.state, State::Loading) {
+                    hosted.state = State::Failed;
+                }
+            }
+        }
+    }
+
+    /// Closes the shards of all other partitions.
+    fn keep_only(&self, keep: impl Fn(PartitionId) -> bool) {
+        let closed: Vec<_> = self.shards.write().extract_if(|id, _| !keep(*id)).collect();
+        for (id, hosted) in closed {
+            let mut hosted = hosted.lock();
+            if let State::Active(active) = std::mem::replace(&mut hosted.state, State::Closed)
+                && let Some(deadline) = active.deadline
+            {
+                self.deadlines.lock().remove(&(deadline, id));
+            }
+            info!(topic = self.params.topic, partition = %id, epoch = %hosted.leader_epoch, "coordinator resigned");
+        }
+    }
+
+    /// Lets all timers of a shard fire that are due.
+    fn fire(&self, id: PartitionId) {
+        let Ok(hosted) = self.hosted(id) else {
+            self.deadlines.lock().retain(|(_, other)| *other != id);
+            return;
+        };
+        loop {
+            let now = self.params.clock.monotonic();
+            {
+                let mut hosted = hosted.lock();
+                let Ok(active) = self.active(&mut hosted) else { return };
+                if active.shard.next_deadline().is_none_or(|deadline| deadline > now) {
+                    return;
+                }
+            }
+            if let Err(error) = self.step(&hosted, |shard, step| shard.on_timer(step)) {
+                warn!(topic = self.params.topic, partition = %id, %error, "a coordinator's timer failed");
+            }
+        }
+    }
+}
+
+/// Calls shards when their timers are due, until the runtime is gone.
+async fn run_timers<S: CoordinatorShard>(runtime: Weak<Inner<S>>) {
+    /// So that the end of the runtime is noticed, and a clock that runs otherwise than the system's.
+    const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+    loop {
+        let Some(inner) = runtime.upgrade() else { return };
+        let first = inner.deadlines.lock().first().copied();
+        let now = inner.params.clock.monotonic();
+        match first {
+            Some((deadline, id)) if deadline <= now => {
+                // It may write, and go through all that the shard knows.
+                let firing = spawn_blocking(move || inner.fire(id));
+                if firing.await.is_err() {
+                    error!("a coordinator's timer ended by a panic");
+                }
+            }
+            first => {
+                let sleep = first.map_or(LONGEST_SLEEP, |(deadline, _)| (deadline - now).min(LONGEST_SLEEP));
+                let _ = timeout(sleep, inner.earlier.notified()).await;
+            }
+        }
+    }
+}
+
+/// Appends records; returns the offsets of the first, and behind the last.
+fn write<R: CoordinatorRecord>(
+    partition: &Arc<Partition>,
+    append: &Append<'_, R>,
+    codec: Codec,
+    now_ms: i64,
+) -> Result<(Offset, Offset), CoordinatorError> {
+    let new_batch = || {
+        let builder = RecordBatchBuilder::new(Offset(0)).compression(codec, codec.default_level());
+        match append.producer {
+            None => builder,
+            Some((producer_id, producer_epoch)) => {
+                builder.producer(producer_id, producer_epoch, crate::record::batch::NO_SEQUENCE).transactional(true)
+            }
+        }
+    };
+    let limit = partition.max_message_bytes().max(0) as usize;
+    let mut range: Option<(Offset, Offset)> = None;
+    let mut flush = |builder: RecordBatchBuilder| {
+        let appended = partition.append_as_coordinator(builder.build(), now_ms).map_err(append_error)?;
+        let end = appended.info.last_offset.plus(1);
+        let first = range.map_or(appended.info.first_offset, |(first, _)| first);
+        range = Some((first, end));
+        Ok((first, end))
+    };
+    let mut builder = new_batch();
+    for record in append.records {
+        let (key, value) = record.to_bytes();
+        let size = RECORD_OVERHEAD + key.len() + value.as_ref().map_or(0, Vec::len);
+        if append.divisible && !builder.is_empty() && builder.size_in_bytes() + size > limit.max(HEADER_SIZE) {
+            flush(std::mem::replace(&mut builder, new_batch()))?;
+        }
+        builder.append(now_ms, Some(&key), value.as_deref(), &[]);
+    }
+    flush(builder)
+}
+
+/// What a failed append means to who asked, as Kafka has it.
+fn append_error(error: PartitionAppendError) -> CoordinatorError {
+    match error {
+        PartitionAppendError::Leader(
+            LeaderError::NotLeaderOrFollower
+            | LeaderError::FencedLeaderEpoch
+            | LeaderError::UnknownLeaderEpoch
+            | LeaderError::Offline,
+        )
+        | PartitionAppendError::Log(AppendError::Io(_) | AppendError::Offline) => CoordinatorError::NotCoordinator,
+        PartitionAppendError::NotEnoughReplicas { .. } => CoordinatorError::NotAvailable(error.to_string()),
+        PartitionAppendError::Invalid(_) | PartitionAppendError::Log(_) => CoordinatorError::Refused(error.to_string()),
+    }
+}
