@@ -8,8 +8,8 @@ pub mod assignor;
 pub mod classic;
 pub mod consumer;
 pub mod consumer_protocol;
-mod dispatch;
 pub mod coordinator;
+mod dispatch;
 pub mod offsets;
 pub mod records;
 
