@@ -28,7 +28,8 @@ def main():
     check = commands.add_parser("check", help="run the scenarios and compare with the transcripts")
     listing = commands.add_parser("list", help="print the scenarios' names")
     target = check.add_mutually_exclusive_group(required=True)
-    target.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker that runs already, with settings.properties")
+    for command in (record, target):
+        command.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker that runs already, with settings.properties")
     target.add_argument("--binary", metavar="PATH", help="start this broker on a free port in a temporary directory")
     target.add_argument("--kafka", action="store_true", help="start Apache Kafka: the harness checks itself; no difference is accepted")
     for command in (record, check, listing):
@@ -49,7 +50,7 @@ def main():
 def record_all(scenarios, options):
     failed = 0
     written = {} if not options.only else load_transcripts()
-    with brokers.kafka(options.port, options.keep) as address:
+    with target(options) as address:
         for each, steps, problem in play_all(scenarios, address, options):
             if problem:
                 failed += 1
@@ -112,7 +113,7 @@ def target(options):
     if options.bootstrap:
         host, _, port = options.bootstrap.rpartition(":")
         yield host, int(port)
-    elif options.kafka:
+    elif options.command == "record" or options.kafka:
         with brokers.kafka(options.port, options.keep) as address:
             yield address
     else:

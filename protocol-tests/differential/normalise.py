@@ -7,13 +7,16 @@ order in Kafka is given one. Everything else is compared as it came.
 | the broker's own host and port | `<host>`, `<port>` |
 | the cluster's id | `<cluster-id>` |
 | a topic's id | `<id of ~t>`, or `<some id>` if no answer told whose it is; the zero id and made-up ones stay |
+| a group's member id that the broker made | `<member 1>`, after the client's or instance's name if it has one, in the order of appearance |
 | a producer's id | `<pid 1>`, in the order of appearance; -1 and made-up ones stay |
 | a time close to now; one within three days of now in a message | `<now>`; `<now+60 min>` |
 | a throttle time, a fetch session's id, the epoch of the finalized features | `<throttled>`, `<session>`, `<epoch>`; 0 stays |
 | records | the batches' fields and records; of a compressed batch not its size |
 | a setting that is an address or a path (`PLACES`) | `<place>` |
 | the description of a setting | `<text>` |
-| bytes | hexadecimal; size and hash of long ones |
+| bytes | hexadecimal; size and hash of long ones, and of long metadata of offsets |
+| a member's metadata and assignment in a classic group (`CONSUMER_PROTOCOL`) | the fields of the consumer protocol, if that is what they are |
+| a list of the groups of the whole broker | those of the scenario |
 | a list that comes out of a hash map (`UNORDERED`) | an object, by the key named there |
 """
 
@@ -40,8 +43,26 @@ UNORDERED = {
     ("CreatePartitions", "Results"): ("Name",),
     ("DeleteTopics", "Responses"): ("Name", "TopicId"),
     ("DescribeConfigs", "Configs"): ("Name",),
+    ("JoinGroup", "Members"): ("MemberId",),
+    ("DescribeGroups", "Groups"): ("GroupId",),
+    ("DescribeGroups", "Members"): ("MemberId",),
+    ("ListGroups", "Groups"): ("GroupId",),
+    ("DeleteGroups", "Results"): ("GroupId",),
+    ("ConsumerGroupDescribe", "Members"): ("MemberId",),
+    ("ConsumerGroupDescribe", "TopicPartitions"): ("TopicName",),
+    ("ConsumerGroupHeartbeat", "TopicPartitions"): ("TopicId",),
+    ("OffsetFetch", "Topics"): ("Name", "TopicId"),
+    ("OffsetFetch", "Partitions"): ("PartitionIndex",),
     ("DeleteRecords", "Topics"): ("Name",),
     ("DeleteRecords", "Partitions"): ("PartitionIndex",),
+}
+SETS = {("ConsumerGroupHeartbeat", "Partitions"), ("ConsumerGroupDescribe", "Partitions")}  # of numbers, in no order
+# what members of a classic group tell each other → the schema it has in consumer groups
+CONSUMER_PROTOCOL = {
+    ("JoinGroup", "Metadata"): "ConsumerProtocolSubscription",
+    ("SyncGroup", "Assignment"): "ConsumerProtocolAssignment",
+    ("DescribeGroups", "MemberMetadata"): "ConsumerProtocolSubscription",
+    ("DescribeGroups", "MemberAssignment"): "ConsumerProtocolAssignment",
 }
 # settings whose value is an address or a path
 PLACES = {"listeners", "advertised.listeners", "controller.quorum.voters", "log.dir", "log.dirs", "metadata.log.dir"}
@@ -54,6 +75,15 @@ def learn(session, answer):
         topic_id, name = element.get("TopicId"), element.get("Name") or element.get("TopicName")
         if topic_id and name and topic_id != ZERO_UUID:
             session.topic_ids[topic_id] = name
+        for member_id in filter(None, (element.get("MemberId"), element.get("Leader"))):
+            learn_member(session, member_id)
+
+
+def learn_member(session, member_id):
+    """A member id that the broker made is the client's or instance's name and a random uuid, or such an uuid alone."""
+    made = re.fullmatch(r"(.*-)?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<!.)[\w-]{22})", member_id, re.DOTALL)
+    if made and member_id not in session.literals and member_id not in session.member_ids:
+        session.member_ids[member_id] = f"{made[1] or ''}<member {len(session.member_ids) + 1}>"
 
 
 def structures(value):
@@ -90,13 +120,17 @@ class Normaliser:
 
     def value(self, value, name=None):
         if isinstance(value, dict):
+            if self.api == "ListGroups" and "Groups" in value:
+                value = value | {"Groups": [g for g in value["Groups"] if g["GroupId"].startswith(self.session.prefix)]}
             if value.get("Name") in PLACES and value.get("Value"):
                 value = value | {"Value": "<place>"}
             return {key: self.value(inner, key) for key, inner in value.items()}
         if isinstance(value, list):
             return self.list(value, name)
         if isinstance(value, bytes):
-            return self.records(value) if name == "Records" else hexadecimal(value)
+            if name == "Records":
+                return self.records(value)
+            return self.consumer_protocol(value, CONSUMER_PROTOCOL.get((self.api, name)))
         if isinstance(value, str):
             return self.text(value, name)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -104,6 +138,8 @@ class Normaliser:
         return value
 
     def list(self, elements, name):
+        if (self.api, name) in SETS:
+            return sorted(elements)
         keys = UNORDERED.get((self.api, name))
         if keys is None or len(elements) <= ORDERED_UP_TO.get((self.api, name), 0):
             return [self.value(e, name) for e in elements]
@@ -118,6 +154,8 @@ class Normaliser:
 
     def text(self, value, name):
         session = self.session
+        if name == "Metadata" and len(value) > 200:
+            return f"<{len(value)} characters, sha256 {hashlib.sha256(value.encode()).hexdigest()[:16]}>"
         if name == "Documentation":
             return "<text>" if value else value
         if name == "Host" and value in (session.address[0], "localhost"):
@@ -129,6 +167,8 @@ class Normaliser:
         for topic_id in re.findall(r"[\w-]{22}", value):
             if topic_id in session.topic_ids:
                 value = value.replace(topic_id, self.topic_id(topic_id))
+        for member_id, word in session.member_ids.items():
+            value = value.replace(member_id, word)
         return re.sub(r"-?\d{13,}", lambda found: time_in_text(int(found[0])), value.replace(session.prefix, "~"))
 
     def topic_id(self, value):
@@ -152,6 +192,15 @@ class Normaliser:
             known = self.session.producer_ids
             return known.setdefault(value, f"<pid {len(known) + 1}>")
         return value
+
+    def consumer_protocol(self, data, schema):
+        if not schema or len(data) < 10:
+            return hexadecimal(data)
+        version = int.from_bytes(data[:2], "big")
+        try:
+            return {"_version": version} | self.value(messages.message(schema).decode(version, data[2:]))
+        except Malformed:
+            return hexadecimal(data)
 
     def records(self, data):
         try:

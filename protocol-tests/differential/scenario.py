@@ -98,6 +98,7 @@ class Session:
         self.waiting = {}  # connection → correlation ids sent and not yet answered
         self.topic_ids = {}
         self.producer_ids = {}
+        self.member_ids = {}  # of groups, as the broker made them → the words that stand for them
         self.literals = set()  # ids that the scenario made up: they are compared as they are
 
     # --- names and preparation
@@ -141,12 +142,18 @@ class Session:
         ask = {"Topics": [{"Name": self.name(suffix)}], "AllowAutoTopicCreation": False}
         self.quiet_until(lambda a: a["Topics"][0]["ErrorCode"] == 3, "Metadata", 12, ask)
 
-    def quiet(self, api, version, body):
+    def quiet(self, api, version, body, conn="quiet"):
         """A call on a connection of its own that leaves no step."""
-        self.send(api, version, body, conn="quiet")
-        frame = self.connection("quiet").receive()
+        self.send(api, version, body, conn)
+        return self.quiet_receive(api, version, conn)
+
+    def quiet_receive(self, api, version, conn):
+        """The answer to what was sent, which leaves no step."""
+        frame = self.connection(conn).receive()
         if frame is None:
             raise RuntimeError(f"preparation: {api} v{version}: closed")
+        if self.waiting.get(conn):
+            self.waiting[conn].pop(0)
         _, answer = messages.response(api, version, frame)
         normalise.learn(self, answer)
         return answer
@@ -298,4 +305,12 @@ def warm_up(address):
     session.quiet_until(lambda a: a["ErrorCode"] != 14, "InitProducerId", 4, {"TransactionalId": None, "TransactionTimeoutMs": 1000})
     internal = {"Topics": [{"Name": name} for name in ("__consumer_offsets", "__transaction_state")], "AllowAutoTopicCreation": True}
     session.quiet_until(lambda a: not any(t["ErrorCode"] for t in a["Topics"]), "Metadata", 12, internal)
+    # and to load its groups: some group of each partition
+    for group in "abcdefghijklmnop" if serves_groups(session) else "":
+        body = {"GroupId": group, "GenerationId": 1, "MemberId": "m"}
+        session.quiet_until(lambda a: a["ErrorCode"] == 25, "Heartbeat", 4, body)
     session.close()
+
+
+def serves_groups(session):
+    return any(api["ApiKey"] == messages.api_key("Heartbeat") for api in session.quiet("ApiVersions", 2, {})["ApiKeys"])
