@@ -517,3 +517,6 @@ fn append_error(error: PartitionAppendError) -> CoordinatorError {
         PartitionAppendError::Invalid(_) | PartitionAppendError::Log(_) => CoordinatorError::Refused(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;
