@@ -204,6 +204,11 @@ impl<'a> Reader<'a> {
         Reader { bytes, flexible: true }
     }
 
+    /// A reader in the old form.
+    pub fn inflexible(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes, flexible: false }
+    }
+
     /// What is not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
@@ -330,6 +335,14 @@ impl<'a> Reader<'a> {
         read: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
     ) -> Result<Option<T>, DecodeError> {
         if self.i8()? < 0 { Ok(None) } else { read(self).map(Some) }
+    }
+
+    /// The same as a tagged field: there a varint says so, 0 for null.
+    pub fn nullable_tagged_struct<T>(
+        &mut self,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
+    ) -> Result<Option<T>, DecodeError> {
+        if self.unsigned_varint()? == 0 { Ok(None) } else { read(self).map(Some) }
     }
 
     /// The buffer of tagged fields. `known` reads the field of a tag and says whether it knew it; what it does not

@@ -753,7 +753,7 @@ impl Record for ConsumerGroupMemberMetadataValue {
             match tag {
                 0 => {
                     record.classic_member_metadata =
-                        reader.nullable_struct(|reader| ClassicMemberMetadata::read(reader, version))?
+                        reader.nullable_tagged_struct(|reader| ClassicMemberMetadata::read(reader, version))?
                 }
                 _ => return Ok(false),
             }
@@ -807,11 +807,11 @@ impl Record for ConsumerGroupMemberMetadataValue {
             tags.field(0, |writer| {
                 match &self.classic_member_metadata {
                     Some(value) => {
-                        writer.i8(1);
+                        writer.unsigned_varint(1);
                         value.write(writer, version)?;
                     }
                     None => {
-                        writer.i8(-1);
+                        writer.unsigned_varint(0);
                     }
                 }
                 Ok(())
