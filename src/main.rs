@@ -14,7 +14,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let arguments = Arguments::of_process();
     forgo_huge_pages();
-    run(&arguments, start).into()
+    match &arguments.tool {
+        Some(tool) => tool.run().into(),
+        None => run(&arguments, start).into(),
+    }
 }
 
 /// Has the system give memory in pages of 4 KiB where it would give 2 MiB unasked: an idle broker would hold ten times

@@ -3,6 +3,7 @@
 //! The outermost layer; only `main` calls it. 0: ended as asked. 1: could not start or could not go on, the reason
 //! stands on standard error or in the log. 2: the arguments make no sense.
 
+mod dump_log;
 mod node;
 mod ready_file;
 mod server;
@@ -12,8 +13,9 @@ mod signals;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
+pub use dump_log::DumpLogArguments;
 pub use node::start;
 pub use server::{NodeFailure, RunningNode, run};
 
@@ -21,8 +23,11 @@ pub use server::{NodeFailure, RunningNode, run};
 ///
 /// Without arguments it serves on port 9092 and keeps its data in ./ottla-data.
 #[derive(Clone, Debug, Default, Parser)]
-#[command(name = "ottla", version)]
+#[command(name = "ottla", version, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    #[command(subcommand)]
+    pub tool: Option<Tool>,
+
     /// Kafka's server.properties
     #[arg(value_name = "SERVER_PROPERTIES")]
     pub properties: Option<PathBuf>,
@@ -44,6 +49,21 @@ impl Arguments {
     /// Reads the process's own; does not return if they make no sense, or only ask for help or version.
     pub fn of_process() -> Arguments {
         Arguments::parse()
+    }
+}
+
+/// What `ottla` can do instead of serving.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Tool {
+    DumpLog(DumpLogArguments),
+}
+
+impl Tool {
+    /// Runs to its end; returns the process's exit code.
+    pub fn run(&self) -> u8 {
+        match self {
+            Tool::DumpLog(arguments) => dump_log::run(arguments),
+        }
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn parse_double(text: &str) -> Option<f64> {
 }
 
 /// `Double.toString`: plain between 10^-3 and 10^7, else with an exponent, always with a digit after the point.
-pub(super) fn double_text(value: f64) -> String {
+pub fn double_text(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }

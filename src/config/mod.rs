@@ -25,4 +25,5 @@ pub mod value;
 pub use broker::{BrokerConfig, ConfigProblem, Loaded};
 pub use dynamic::{ConfigMap, DynamicBrokerConfig};
 pub use endpoint::{Endpoint, SecurityProtocol};
+pub use java::double_text;
 pub use topic::TopicConfig;

@@ -8,6 +8,7 @@
 pub mod group;
 pub mod runtime;
 pub mod shard;
+pub mod share;
 pub mod timers;
 pub mod transaction;
 

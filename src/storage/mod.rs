@@ -13,7 +13,7 @@ pub(crate) mod faulty_disk;
 pub mod file_cache;
 pub mod file_name;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod golden;
 mod index_file;

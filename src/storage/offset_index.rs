@@ -53,6 +53,13 @@ impl Entry for Stored {
     }
 }
 
+/// An entry as it is stored, of whatever sign: relative offset and position. `bytes` are as many as [`ENTRY_SIZE`]. For
+/// those who look at damaged files.
+pub fn stored_entry(bytes: &[u8]) -> (i32, i32) {
+    let stored = Stored::decode(bytes);
+    (stored.relative_offset, stored.position)
+}
+
 /// See the module's documentation.
 pub(super) struct OffsetIndex {
     base_offset: Offset,

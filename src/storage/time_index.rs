@@ -55,6 +55,13 @@ impl Entry for Stored {
     }
 }
 
+/// An entry as it is stored, of whatever sign: timestamp and relative offset. `bytes` are as many as [`ENTRY_SIZE`]. For
+/// those who look at damaged files.
+pub fn stored_entry(bytes: &[u8]) -> (i64, i32) {
+    let stored = Stored::decode(bytes);
+    (stored.timestamp, stored.relative_offset)
+}
+
 /// See the module's documentation.
 pub(super) struct TimeIndex {
     base_offset: Offset,

@@ -28,7 +28,8 @@ use crate::types::{Offset, ProducerId};
 /// Bytes of an entry.
 pub const ENTRY_SIZE: usize = 34;
 
-const VERSION: i16 = 0;
+/// The only version of entries there is.
+pub const VERSION: i16 = 0;
 
 /// How many entries a lookup reads at once.
 const ENTRIES_PER_READ: usize = 120;

@@ -1,0 +1,132 @@
+//! Records of the coordinators' topics as JSON.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::cli::dump_log::decoder::Contents;
+use crate::cli::dump_log::json;
+use crate::coordinator::group::records::GroupRecord;
+use crate::coordinator::share::records::ShareRecord;
+use crate::coordinator::transaction::records::TransactionRecord;
+use crate::metadata::records::DecodeError;
+use crate::metadata::records::codec::{Reader, ToJson as _};
+
+/// Whose records they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Group,
+    Transaction,
+    Share,
+}
+
+/// `protocolType` of consumers.
+const CONSUMER_PROTOCOL: &str = "consumer";
+
+pub(super) fn decode(family: Family, offset: i64, key: &[u8], value: Option<Bytes>) -> Contents {
+    let is_tombstone = value.is_none();
+    match decode_json(family, key, value.as_deref()) {
+        Ok((number, key, value)) => Contents {
+            key: Some(json::text(&json!({"type": number.to_string(), "data": key}))),
+            value: match value {
+                Some((version, value)) => Some(json::text(&json!({"version": version.to_string(), "data": value}))),
+                None => is_tombstone.then(|| "<DELETE>".to_owned()),
+            },
+        },
+        Err(DecodeError::UnknownType(_)) => {
+            let number = key.first_chunk().map_or(-1, |number| i16::from_be_bytes(*number));
+            let text = format!("Unknown record type {number} at offset {offset}, skipping.");
+            Contents { key: Some(text), value: None }
+        }
+        Err(error) => Contents { key: Some(format!("Error at offset {offset}, skipping. {error}")), value: None },
+    }
+}
+
+/// The number of the kind of record, the key, and the value with its version.
+type Decoded = (i16, Value, Option<(i16, Value)>);
+
+fn decode_json(family: Family, key: &[u8], value: Option<&[u8]>) -> Result<Decoded, DecodeError> {
+    let ((key_json, value_json), version) = match family {
+        Family::Group => {
+            let (record, version) = GroupRecord::decode(key, value)?;
+            let (key, mut value) = record.to_json(version);
+            if let (GroupRecord::GroupMetadata(..), Some(value)) = (&record, &mut value) {
+                open_consumer_protocol(value);
+            }
+            ((key, value), version)
+        }
+        Family::Transaction => {
+            let (record, version) = TransactionRecord::decode(key, value)?;
+            (record.to_json(version), version)
+        }
+        Family::Share => {
+            let (record, version) = ShareRecord::decode(key, value)?;
+            (record.to_json(version), version)
+        }
+    };
+    let number = i16::from_be_bytes(*key.first_chunk().ok_or(DecodeError::Truncated)?);
+    Ok((number, key_json, value_json.map(|value| (version, value))))
+}
+
+/// In a group of consumers, what members subscribe to and what they are assigned is known: shows it instead of its
+/// bytes. Bytes that are none of that stay.
+fn open_consumer_protocol(group: &mut Value) {
+    if group["protocolType"] != CONSUMER_PROTOCOL {
+        return;
+    }
+    let Some(members) = group.get_mut("members").and_then(Value::as_array_mut) else {
+        return;
+    };
+    for member in members {
+        for (field, decode) in [("subscription", subscription as fn(&[u8]) -> _), ("assignment", assignment)] {
+            let bytes = member.get(field).and_then(Value::as_str).and_then(|text| {
+                use base64::Engine as _;
+                base64::engine::general_purpose::STANDARD.decode(text).ok()
+            });
+            if let Some(Ok(decoded)) = bytes.map(|bytes| decode(&bytes)) {
+                member[field] = decoded;
+            }
+        }
+    }
+}
+
+/// `ConsumerProtocolSubscription`, behind its version.
+fn subscription(bytes: &[u8]) -> Result<Value, DecodeError> {
+    let mut reader = Reader::inflexible(bytes);
+    let version = known(reader.i16()?)?;
+    let mut value = json!({
+        "topics": reader.array(Reader::string)?,
+        "userData": reader.nullable_bytes()?.to_json(version),
+    });
+    if version >= 1 {
+        value["ownedPartitions"] = reader.array(topic_partitions)?.into();
+    }
+    if version >= 2 {
+        value["generationId"] = reader.i32()?.into();
+    }
+    if version >= 3 {
+        value["rackId"] = reader.nullable_string()?.into();
+    }
+    Ok(value)
+}
+
+/// `ConsumerProtocolAssignment`, behind its version.
+fn assignment(bytes: &[u8]) -> Result<Value, DecodeError> {
+    let mut reader = Reader::inflexible(bytes);
+    let version = known(reader.i16()?)?;
+    Ok(json!({
+        "assignedPartitions": reader.array(topic_partitions)?,
+        "userData": reader.nullable_bytes()?.to_json(version),
+    }))
+}
+
+fn topic_partitions(reader: &mut Reader<'_>) -> Result<Value, DecodeError> {
+    Ok(json!({"topic": reader.string()?, "partitions": reader.array(Reader::i32)?}))
+}
+
+/// There are versions 0 to 3.
+fn known(version: i16) -> Result<i16, DecodeError> {
+    match version {
+        0..=3 => Ok(version),
+        _ => Err(DecodeError::UnknownVersion { record: "ConsumerProtocol", version: version.max(0) as u32 }),
+    }
+}

@@ -1,0 +1,147 @@
+//! How keys and values of records are printed.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::cli::dump_log::coordinator::{self, Family};
+use crate::cli::dump_log::json;
+use crate::metadata::records::VersionedRecord;
+
+/// What Kafka takes if no class is named.
+pub(super) const DEFAULT_CLASS: &str = "org.apache.kafka.tools.api.StringDecoder";
+
+/// The decoders that come with Kafka.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlainDecoder {
+    /// Text; what is no UTF-8 is replaced.
+    #[default]
+    String,
+    Integer,
+    Long,
+    /// Bytes, in hexadecimal. (Kafka prints the address of an array.)
+    Default,
+}
+
+impl PlainDecoder {
+    pub(super) fn of_class(name: &str) -> Result<PlainDecoder, String> {
+        match name.strip_prefix("org.apache.kafka.tools.api.").or_else(|| name.strip_prefix("kafka.serializer.")) {
+            Some("StringDecoder") => Ok(PlainDecoder::String),
+            Some("IntegerDecoder") => Ok(PlainDecoder::Integer),
+            Some("LongDecoder") => Ok(PlainDecoder::Long),
+            Some("DefaultDecoder") => Ok(PlainDecoder::Default),
+            _ => Err("classes cannot be loaded; there are org.apache.kafka.tools.api.StringDecoder, IntegerDecoder, \
+                      LongDecoder and DefaultDecoder"
+                .to_owned()),
+        }
+    }
+
+    fn decode(self, bytes: &[u8]) -> Result<String, String> {
+        let short = |size| format!("{} bytes are too few for a number of {size}", bytes.len());
+        match self {
+            PlainDecoder::String => Ok(String::from_utf8_lossy(bytes).into_owned()),
+            PlainDecoder::Integer => {
+                let first = bytes.first_chunk().ok_or_else(|| short(4))?;
+                Ok(i32::from_be_bytes(*first).to_string())
+            }
+            PlainDecoder::Long => {
+                let first = bytes.first_chunk().ok_or_else(|| short(8))?;
+                Ok(i64::from_be_bytes(*first).to_string())
+            }
+            PlainDecoder::Default => Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+                let _ = write!(text, "{byte:02x}");
+                text
+            })),
+        }
+    }
+}
+
+/// What the records are taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decoder {
+    Plain { key: PlainDecoder, value: PlainDecoder },
+    ClusterMetadata,
+    Offsets,
+    Transactions,
+    ShareGroupState,
+}
+
+/// What is printed of a record; `None`: nothing, not even the word in front of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Contents {
+    pub key: Option<String>,
+    pub value: Option<String>,
+}
+
+impl Decoder {
+    /// `Err`: why the dump cannot go on.
+    pub fn decode(self, offset: i64, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Contents, String> {
+        let family = match self {
+            Decoder::Plain { key: keys, value: values } => {
+                let key = key.map(|key| keys.decode(key)).transpose()?;
+                return Ok(Contents { key, value: value.map(|value| values.decode(value)).transpose()? });
+            }
+            Decoder::ClusterMetadata => {
+                return Ok(Contents { key: None, value: Some(metadata_record(offset, value)) });
+            }
+            Decoder::Offsets => Family::Group,
+            Decoder::Transactions => Family::Transaction,
+            Decoder::ShareGroupState => Family::Share,
+        };
+        match key {
+            Some(key) => Ok(coordinator::decode(family, offset, key, value.map(Bytes::copy_from_slice))),
+            None => Err(format!(
+                "Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
+            )),
+        }
+    }
+}
+
+fn metadata_record(offset: i64, value: Option<&[u8]>) -> String {
+    let decoded = value.ok_or("it has no value".to_owned());
+    match decoded.and_then(|value| VersionedRecord::decode(value).map_err(|error| error.to_string())) {
+        Ok(decoded) => json::text(&json!({
+            "type": upper_snake(decoded.record.name()),
+            "version": decoded.version,
+            "data": decoded.record.to_json(decoded.version),
+        })),
+        Err(reason) => format!("Error at {offset}, skipping. {reason}"),
+    }
+}
+
+/// `NoOpRecord` as `NO_OP_RECORD`.
+fn upper_snake(name: &str) -> String {
+    let mut text = String::new();
+    for (at, char) in name.char_indices() {
+        if char.is_ascii_uppercase() && at > 0 {
+            text.push('_');
+        }
+        text.push(char.to_ascii_uppercase());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kafkas_own_decoders_are_known_and_no_others() {
+        let of = |name| PlainDecoder::of_class(name);
+        assert_eq!(of(DEFAULT_CLASS), Ok(PlainDecoder::String));
+        assert_eq!(of("kafka.serializer.LongDecoder"), Ok(PlainDecoder::Long));
+        assert!(of("com.example.MyDecoder").is_err());
+        assert_eq!(PlainDecoder::Integer.decode(&[0, 0, 1, 0, 9]), Ok("256".to_owned()));
+        assert_eq!(PlainDecoder::Long.decode(&[255; 8]), Ok("-1".to_owned()));
+        assert!(PlainDecoder::Long.decode(&[255; 7]).is_err());
+        assert_eq!(PlainDecoder::Default.decode(&[0, 255]), Ok("00ff".to_owned()));
+        assert_eq!(PlainDecoder::String.decode(b"a\xffb"), Ok("a\u{fffd}b".to_owned()));
+    }
+
+    #[test]
+    fn types_have_kafkas_names() {
+        assert_eq!(upper_snake("NoOpRecord"), "NO_OP_RECORD");
+        assert_eq!(upper_snake("UserScramCredentialRecord"), "USER_SCRAM_CREDENTIAL_RECORD");
+    }
+}

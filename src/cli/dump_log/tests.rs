@@ -1,0 +1,243 @@
+//! Kafka's own directories: the dump must be, to the byte, what Kafka's tool printed of them.
+
+use std::fs;
+
+use clap::Parser as _;
+
+use super::*;
+use crate::cli::{Arguments, Tool};
+use crate::storage::fixture::Fixture;
+
+/// What the tool prints and returns for arguments behind `dump-log`.
+fn dumped(arguments: &[&str]) -> (u8, String, String) {
+    let arguments = Arguments::try_parse_from([&["ottla", "dump-log"], arguments].concat()).unwrap();
+    let Some(Tool::DumpLog(arguments)) = arguments.tool else { panic!("another tool") };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = dump(&arguments, &mut out, &mut err);
+    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+fn decoder(path: &str) -> Option<&'static str> {
+    match path.split('/').next()?.rsplit_once('-')?.0 {
+        "__consumer_offsets" => Some("--offsets-decoder"),
+        "__transaction_state" => Some("--transaction-log-decoder"),
+        "__share_group_state" => Some("--share-group-state-decoder"),
+        "__cluster_metadata" => Some("--cluster-metadata-decoder"),
+        _ => None,
+    }
+}
+
+/// The findings at the end of a dump, one for each file, sorted: Kafka has no order for them.
+fn findings(text: &str) -> Vec<String> {
+    let mut blocks: Vec<String> = Vec::new();
+    for line in text.lines() {
+        match blocks.last_mut() {
+            Some(block) if line.starts_with("  ") => *block += &format!("\n{line}"),
+            _ => blocks.push(line.to_owned()),
+        }
+    }
+    blocks.sort();
+    blocks
+}
+
+fn check_fixture(name: &str) {
+    let fixture = Fixture::unpack(name);
+    let prefix = format!("{}/", fixture.data().display());
+    let golden = format!("{}/tests/golden/fixtures/{name}.dump.zst", env!("CARGO_MANIFEST_DIR"));
+    let text = zstd::decode_all(fs::File::open(golden).unwrap()).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let (mut kafkas_findings, mut our_findings) = (String::new(), String::new());
+    for section in text.split_terminator("Dumping ").skip(1) {
+        let path = section.lines().next().unwrap();
+        // What Kafka wrote to standard error stands behind the last file of a kind.
+        let marks = ["[exit 0] ", "[exit 1] ", "\nFound timestamp", "\nNon-consecutive", "\nMismatches in"];
+        let end = marks.iter().filter_map(|text| section.find(text)).min().unwrap_or(section.len());
+        let (data, found) = section.split_at(end);
+        let kafka_gave_up = found.starts_with("[exit 1]");
+        for line in found.lines().map(|line| line.strip_prefix(marks[0]).unwrap_or(line)) {
+            // That of Java about Kafka's code.
+            if !line.is_empty() && !line.starts_with("WARNING: ") && !kafka_gave_up {
+                kafkas_findings += &format!("{line}\n");
+            }
+        }
+
+        let full = format!("{prefix}{path}");
+        let mut arguments = vec!["--deep-iteration", "--print-data-log", "--files", &full];
+        arguments.extend(decoder(path));
+        let (code, out, err) = dumped(&arguments);
+        assert_eq!(code, 0, "{path}: {err}");
+        let out = out.replace(&prefix, "");
+        let out = out.strip_prefix("Dumping ").unwrap();
+        for (ours, kafkas) in out.lines().zip(data.lines()) {
+            assert_eq!(ours, kafkas, "{name} {path}");
+        }
+        if kafka_gave_up {
+            // At an index full of zeros beside an empty log.
+            assert_eq!(out, format!("{path}\n{path} is empty.\n"));
+            continue;
+        }
+        assert_eq!(out.lines().count(), data.trim_end().lines().count(), "{name} {path}");
+        our_findings += &err.replace(&prefix, "");
+    }
+    assert_eq!(findings(&our_findings), findings(&kafkas_findings), "{name}");
+}
+
+#[test]
+fn prints_what_kafka_prints() {
+    for name in ["plain", "transactions", "compacted-twice", "deleted-records", "unclean"] {
+        check_fixture(name);
+    }
+}
+
+#[test]
+fn prints_what_kafka_prints_of_coordinators() {
+    for name in ["groups", "share"] {
+        check_fixture(name);
+    }
+}
+
+#[test]
+fn prints_what_kafka_prints_of_metadata() {
+    for name in ["metadata", "metadata-dynamic", "formatted"] {
+        check_fixture(name);
+    }
+}
+
+/// A log of two batches, as a file.
+fn plain_log() -> (Fixture, String) {
+    let fixture = Fixture::unpack_only("plain", "plain-0");
+    let path = fixture.data().join("plain-0/00000000000000000000.log");
+    let text = path.to_str().unwrap().to_owned();
+    (fixture, text)
+}
+
+#[test]
+fn shows_as_much_as_is_asked_for() {
+    let (_fixture, path) = plain_log();
+    let (_, shallow, err) = dumped(&["--files", &path]);
+    assert_eq!(err, "");
+    assert!(shallow.lines().skip(2).all(|line| line.starts_with("baseOffset: ")), "{shallow}");
+    let (_, first, _) = dumped(&["--max-bytes", "5000", "--files", &path]);
+    assert!(shallow.starts_with(&first) && first.len() < shallow.len());
+    let (_, deep, _) = dumped(&["--deep-iteration", "--files", &path]);
+    assert!(deep.contains("\n| offset: 0 CreateTime: ") && !deep.contains("payload: "));
+    let (_, contents, _) = dumped(&["--print-data-log", "--skip-record-metadata", "--files", &path]);
+    assert!(contents.contains("\n| key: ") && !contents.contains("| offset: "));
+    let (_, bytes, _) =
+        dumped(&["--value-decoder-class", "org.apache.kafka.tools.api.DefaultDecoder", "--files", &path]);
+    assert!(bytes.contains(" payload: "));
+    let (code, _, err) = dumped(&["--key-decoder-class", "kafka.serializer.LongDecoder", "--files", &path]);
+    assert!(code == 1 && err.contains("too few"), "{err}");
+    assert!(
+        Arguments::try_parse_from(["ottla", "dump-log", "--key-decoder-class", "my.Decoder", "--files", "x"]).is_err()
+    );
+}
+
+#[test]
+fn checks_indexes() {
+    let (fixture, log) = plain_log();
+    let dir = fixture.data().join("plain-0");
+    let index = log.replace(".log", ".index");
+    let times = log.replace(".log", ".timeindex");
+    let (code, out, err) = dumped(&["--index-sanity-check", "--files", &format!("{index},{times}")]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let expected =
+        format!("Dumping {index}\n{index} passed sanity check.\nDumping {times}\n{times} passed sanity check.\n");
+    assert_eq!(out, expected);
+    let (_, out, _) = dumped(&["--verify-index-only", "--files", &index]);
+    assert_eq!(out, format!("Dumping {index}\n"));
+
+    // An entry of another batch, and one of another time.
+    for (name, at) in [("00000000000000000000.index", 3), ("00000000000000000000.timeindex", 7)] {
+        let path = dir.join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[at] ^= 1;
+        fs::write(&path, bytes).unwrap();
+    }
+    let (code, _, err) = dumped(&["--verify-index-only", "--files", &format!("{index},{times}")]);
+    assert_eq!(code, 0);
+    assert!(err.contains(&format!("Mismatches in :{index}\n  Index offset: 38, log offset: 39\n")), "{err}");
+    assert!(err.contains(&format!("Found timestamp mismatch in :{times}\n  Index timestamp: ")), "{err}");
+}
+
+#[test]
+fn shows_damage_and_says_where_it_ends() {
+    let (fixture, path) = plain_log();
+    let sound = fs::read(&path).unwrap();
+    let (_, whole, _) = dumped(&["--files", &path]);
+    let lines = whole.lines().count();
+
+    fs::write(&path, [&sound[..], &[1; 20]].concat()).unwrap();
+    let (code, out, _) = dumped(&["--files", &path]);
+    assert!(code == 0 && out.ends_with("Found 20 invalid bytes at the end of 00000000000000000000.log\n"), "{out}");
+
+    let mut flipped = sound.clone();
+    flipped[100] ^= 1;
+    flipped[16] = 7;
+    fs::write(&path, flipped).unwrap();
+    let (code, out, _) = dumped(&["--files", &path]);
+    assert_eq!((code, out.lines().count()), (0, lines));
+    assert!(out.lines().nth(2).unwrap().contains(" magic: 7 ") && out.contains(" isvalid: false\n"), "{out}");
+
+    fs::write(&path, [&sound[..], &[0; 200]].concat()).unwrap();
+    let (code, out, err) = dumped(&["--files", &path]);
+    assert_eq!((code, out.lines().count()), (1, lines));
+    assert!(err.starts_with(&format!("ottla: {path}: at {}", sound.len())), "{err}");
+
+    let (code, out, err) = dumped(&["--files", "nothing.log"]);
+    assert!(code == 1 && out.starts_with("Dumping nothing.log\n") && err.starts_with("ottla: nothing.log: "), "{err}");
+    let other = fixture.data().join("plain-0/partition.metadata");
+    let (code, _, err) = dumped(&["--files", other.to_str().unwrap()]);
+    assert!(code == 0 && err.starts_with("Ignoring unknown file "), "{err}");
+    assert_eq!(dumped(&["--remote-log-metadata-decoder", "--files", "x.log"]).0, 2);
+}
+
+/// Messages as Kafka 0.9 and 0.10 wrote them.
+#[test]
+fn reads_old_formats() {
+    fn message(offset: i64, magic: u8, attributes: u8, timestamp: i64, key: Option<&[u8]>, value: &[u8]) -> Vec<u8> {
+        let mut body = vec![magic, attributes];
+        if magic == 1 {
+            body.extend(timestamp.to_be_bytes());
+        }
+        match key {
+            Some(key) => {
+                body.extend((key.len() as i32).to_be_bytes());
+                body.extend(key);
+            }
+            None => body.extend((-1i32).to_be_bytes()),
+        }
+        body.extend((value.len() as i32).to_be_bytes());
+        body.extend(value);
+        let mut sum = flate2::Crc::new();
+        sum.update(&body);
+        let mut bytes = offset.to_be_bytes().to_vec();
+        bytes.extend((body.len() as i32 + 4).to_be_bytes());
+        bytes.extend(sum.sum().to_be_bytes());
+        bytes.extend(body);
+        bytes
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("00000000000000000000.log");
+    let inner = [message(0, 1, 0, 7, None, b"b"), message(1, 1, 0, 8, Some(b"k"), b"c")].concat();
+    let mut compressed = Vec::new();
+    crate::record::compression::compress(crate::record::compression::Codec::Gzip, -1, &inner, &mut compressed);
+    let bytes = [message(0, 0, 0, 0, Some(b"k"), b"a"), message(2, 1, 1, 8, None, &compressed)].concat();
+    fs::write(&path, bytes).unwrap();
+    let (code, out, err) = dumped(&["--print-data-log", "--files", path.to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let without_crc = |line: &str| match line.split_once(" crc: ") {
+        Some((before, rest)) => format!("{before}{}", rest.trim_start_matches(|char: char| char.is_ascii_digit())),
+        None => line.to_owned(),
+    };
+    let out: Vec<String> = out.lines().skip(2).map(without_crc).collect();
+    let expected = [
+        "offset: 0 position: 0 NoTimestampType: -1 size: 28 magic: 0 compresscodec: none isvalid: true",
+        "| offset: 0 NoTimestampType: -1 keySize: 1 valueSize: 1 isValid: true key: k payload: a",
+        "offset: 2 position: 28 CreateTime: 8 size: SIZE magic: 1 compresscodec: gzip isvalid: true",
+        "| offset: 1 CreateTime: 7 keySize: -1 valueSize: 1 isValid: true payload: b",
+        "| offset: 2 CreateTime: 8 keySize: 1 valueSize: 1 isValid: true key: k payload: c",
+    ];
+    let size = format!("size: {}", compressed.len() + 34);
+    assert_eq!(out, expected.map(|line| line.replace("size: SIZE", &size)));
+}
