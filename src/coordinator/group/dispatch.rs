@@ -163,58 +163,6 @@ impl Group {
     }
 }
 
-// Until the groups themselves are here: a classic group that only holds offsets, and no other.
-impl ClassicGroup {
-    /// A group without members and protocol, made by commits that name no member: a "simple" one.
-    pub fn simple(_group_id: std::sync::Arc<str>) -> ClassicGroup {
-        ClassicGroup {}
-    }
-
-    fn state_name(&self) -> &'static str {
-        "Empty"
-    }
-
-    fn protocol_type(&self) -> &str {
-        ""
-    }
-
-    fn is_empty(&self) -> bool {
-        true
-    }
-
-    fn is_subscribed_to_topic(&self, _topic: &str) -> bool {
-        false
-    }
-
-    fn validate_offset_commit(&self, committer: &Committer<'_>) -> Result<(), ApiError> {
-        match committer.generation_id_or_member_epoch {
-            ..0 => Ok(()),
-            _ => Err(ApiError::bare(crate::protocol::ErrorCode::UnknownMemberId)),
-        }
-    }
-
-    fn validate_offset_fetch(&self) -> Result<(), ApiError> {
-        Ok(())
-    }
-
-    fn validate_offset_delete(&self) -> Result<(), ApiError> {
-        Ok(())
-    }
-
-    fn validate_delete_group(&self) -> Result<(), ApiError> {
-        Ok(())
-    }
-
-    fn retention_start(&self) -> Option<RetentionStart> {
-        Some(RetentionStart::Commit)
-    }
-
-    fn tombstone_records(&self, group_id: &str) -> Vec<GroupRecord> {
-        let key = super::records::GroupMetadataKey { group: group_id.to_owned() };
-        vec![GroupRecord::GroupMetadata(key, None)]
-    }
-}
-
 // Nobody makes a consumer group yet.
 impl ConsumerGroup {
     fn state_name(&self) -> &'static str {

@@ -9,7 +9,7 @@
 use crate::types::{PartitionId, TopicId};
 
 /// How many slots a `java.util.HashMap` has after so many insertions.
-pub(super) fn grown_table(entries: usize) -> usize {
+pub(in crate::coordinator::group) fn grown_table(entries: usize) -> usize {
     let mut slots = 16;
     while entries > slots / 4 * 3 {
         slots *= 2;
@@ -30,12 +30,12 @@ fn slot(hash: i32, slots: usize) -> usize {
 }
 
 /// Sorts keys, given in ascending order, as a table of `slots` has them.
-pub(super) fn sort<T>(keys: &mut [T], slots: usize, hash: impl Fn(&T) -> i32) {
+pub(in crate::coordinator::group) fn sort<T>(keys: &mut [T], slots: usize, hash: impl Fn(&T) -> i32) {
     keys.sort_by_cached_key(|key| slot(hash(key), slots));
 }
 
 /// `String.hashCode`.
-pub(super) fn hash_of_string(text: &str) -> i32 {
+pub(in crate::coordinator::group) fn hash_of_string(text: &str) -> i32 {
     text.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
 

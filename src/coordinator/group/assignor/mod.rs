@@ -9,7 +9,7 @@
 //! A member whose partitions stay as they were gets the very same `Arc` back, so a large group costs what changes in it, and the
 //! caller sees by `Arc::ptr_eq` (or by comparing) for which members a new target is to be recorded.
 
-mod iteration_order;
+pub(super) mod iteration_order;
 mod range;
 mod uniform;
 
