@@ -20,6 +20,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
+use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
@@ -33,10 +34,13 @@ use super::shard::{
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage};
-use crate::record::batch::HEADER_SIZE;
+use crate::record::batch::{HEADER_SIZE, NO_SEQUENCE};
 use crate::record::builder::RecordBatchBuilder;
 use crate::record::compression::Codec;
-use crate::replica::{AppendError, LeaderError, Partition, PartitionAppendError, Reached, ReplicaManager, Settings};
+use crate::replica::{
+    AppendContext, AppendError, LeaderError, Partition, PartitionAppendError, Reached, ReplicaManager, Settings,
+    TransactionMarker, VerificationGuard, VerifiedProducer,
+};
 use crate::types::{BrokerId, LeaderEpoch, Offset, PartitionId};
 
 /// Shards whose logs are read at the same time.
@@ -45,7 +49,7 @@ const PARALLEL_LOADS: usize = 4;
 const RECORD_OVERHEAD: usize = 32;
 
 /// What a runtime is of.
-pub struct RuntimeParams<S> {
+pub struct RuntimeParams<S: CoordinatorShard> {
     /// The coordinator's topic.
     pub topic: &'static str,
     pub broker_id: BrokerId,
@@ -60,6 +64,17 @@ pub struct RuntimeParams<S> {
     pub codec: fn(&BrokerConfig) -> Codec,
     /// How much is read at once while loading, in bytes.
     pub load_buffer_size: fn(&BrokerConfig) -> usize,
+    /// Does what a shard wants done once its records are committed. Called with the shard locked: it must only start it.
+    pub on_effect: Box<dyn Fn(PartitionId, LeaderEpoch, S::Effect) + Send + Sync>,
+}
+
+/// Why a transaction's marker was not written.
+#[derive(Debug, Error)]
+pub enum MarkerError {
+    #[error(transparent)]
+    Coordinator(CoordinatorError),
+    #[error(transparent)]
+    Append(PartitionAppendError),
 }
 
 /// See the module. Cheap to clone.
@@ -108,6 +123,14 @@ struct Active<S: CoordinatorShard> {
     waiting: HashMap<ReplyTo, oneshot::Sender<Result<S::Deferred, CoordinatorError>>>,
     /// As it stands in [`Inner::deadlines`].
     deadline: Option<Duration>,
+}
+
+/// What a step leads to once it is committed.
+struct Consequences<S: CoordinatorShard> {
+    replies: Vec<(oneshot::Sender<Result<S::Deferred, CoordinatorError>>, Result<S::Deferred, CoordinatorError>)>,
+    effects: Vec<S::Effect>,
+    partition_id: PartitionId,
+    leader_epoch: LeaderEpoch,
 }
 
 /// What an answer waits for; `None`: nothing.
@@ -163,6 +186,35 @@ impl<S: CoordinatorShard> Runtime<S> {
         }
         // The sender goes with the shard.
         receiver.await.unwrap_or(Err(CoordinatorError::NotCoordinator))
+    }
+
+    /// Writes the marker that ends a producer's transaction in `partition`, and lets the shard know. Gives the answer
+    /// once the marker is committed.
+    pub async fn end_transaction(&self, partition: PartitionId, marker: &TransactionMarker) -> Result<(), MarkerError> {
+        let hosted = self.inner.hosted(partition).map_err(MarkerError::Coordinator)?;
+        let commitment = {
+            let mut hosted = hosted.lock();
+            let active = self.inner.active(&mut hosted).map_err(MarkerError::Coordinator)?;
+            let now_ms = self.inner.params.clock.now_ms();
+            let appended = active.partition.append_marker(marker, now_ms).map_err(MarkerError::Append)?;
+            active.last_written = appended.info.last_offset.plus(1);
+            active.shard.replay_end_transaction(marker.producer_id, marker.producer_epoch, marker.committed);
+            active.partition.committed(active.last_written)
+        };
+        self.inner.committed(commitment).await.map_err(MarkerError::Coordinator)
+    }
+
+    /// Begins to verify that a producer has a transaction open that `partition` is part of (KIP-890). `Ok(None)`: it has
+    /// records there.
+    pub fn start_verification(
+        &self,
+        partition: PartitionId,
+        producer: &VerifiedProducer,
+    ) -> Result<Option<VerificationGuard>, CoordinatorError> {
+        let hosted = self.inner.hosted(partition)?;
+        let mut hosted = hosted.lock();
+        let active = self.inner.active(&mut hosted)?;
+        active.partition.start_verification(producer, self.inner.params.clock.now_ms()).map_err(append_error)
     }
 
     /// Runs a step of each shard that is here, in the order of their partitions. A shard that does not answer gives its
@@ -263,7 +315,7 @@ impl<S: CoordinatorShard> Inner<S> {
     }
 
     fn step<T>(
-        &self,
+        self: &Arc<Self>,
         hosted: &Mutex<Hosted<S>>,
         op: impl FnOnce(&mut S, &mut Step<'_, S>) -> T,
     ) -> Result<(T, Commitment), CoordinatorError> {
@@ -272,7 +324,7 @@ impl<S: CoordinatorShard> Inner<S> {
 
     /// Runs a step; what is returned beside the answer is what it must wait for.
     fn step_on<T>(
-        &self,
+        self: &Arc<Self>,
         hosted: &Mutex<Hosted<S>>,
         image: &Arc<MetadataImage>,
         op: impl FnOnce(&mut S, &mut Step<'_, S>) -> T,
@@ -281,7 +333,7 @@ impl<S: CoordinatorShard> Inner<S> {
     }
 
     fn step_locked<T>(
-        &self,
+        self: &Arc<Self>,
         hosted: &mut Hosted<S>,
         image: &Arc<MetadataImage>,
         op: impl FnOnce(&mut S, &mut Step<'_, S>) -> T,
@@ -289,7 +341,7 @@ impl<S: CoordinatorShard> Inner<S> {
         let settings = self.params.settings.load();
         let config = settings.current();
         let now_ms = self.params.clock.now_ms();
-        let partition_id = hosted.partition_id;
+        let (partition_id, leader_epoch) = (hosted.partition_id, hosted.leader_epoch);
         let active = self.active(hosted)?;
 
         let (partition, last_written) = (&active.partition, &mut active.last_written);
@@ -301,11 +353,11 @@ impl<S: CoordinatorShard> Inner<S> {
         };
         let mut environment =
             Environment { now: self.params.clock.monotonic(), now_ms, image, config, new_uuid: &mut Uuid::new_v4 };
-        let (answer, replies) = run_step(&mut active.shard, &mut environment, &mut append, op);
-        if !replies.is_empty() {
-            let replies =
-                replies.into_iter().filter_map(|(to, reply)| Some((active.waiting.remove(&to)?, reply))).collect();
-            self.deliver(replies, active.partition.committed(active.last_written));
+        let Outcome { answer, replies, effects } = run_step(&mut active.shard, &mut environment, &mut append, op);
+        if !replies.is_empty() || !effects.is_empty() {
+            let replies = replies.into_iter().filter_map(|(to, reply)| Some((active.waiting.remove(&to)?, reply)));
+            let consequences = Consequences { replies: replies.collect(), effects, partition_id, leader_epoch };
+            self.deliver(consequences, active.partition.committed(active.last_written));
         }
         self.move_deadline(partition_id, active);
         let answer = answer.inspect_err(|error| {
@@ -316,24 +368,27 @@ impl<S: CoordinatorShard> Inner<S> {
         Ok((answer, active.partition.committed(active.last_written)))
     }
 
-    /// Answers callers that waited, once what they are told is committed.
-    fn deliver(
-        &self,
-        replies: Vec<(oneshot::Sender<Result<S::Deferred, CoordinatorError>>, Result<S::Deferred, CoordinatorError>)>,
-        commitment: Commitment,
-    ) {
-        let deliver = |replies: Vec<(oneshot::Sender<_>, _)>, committed: Result<(), CoordinatorError>| {
-            for (sender, reply) in replies {
-                // Nobody may be there any more.
-                let _ = sender.send(committed.clone().and(reply));
-            }
-        };
+    /// Lets a step's consequences happen once it is committed.
+    fn deliver(self: &Arc<Self>, consequences: Consequences<S>, commitment: Commitment) {
         if commitment.is_none() {
-            deliver(replies, Ok(()));
+            self.happen(consequences, Ok(()));
             return;
         }
-        let committed = self.committed(commitment);
-        self.tasks.spawn(async move { deliver(replies, committed.await) });
+        let (inner, committed) = (self.clone(), self.committed(commitment));
+        self.tasks.spawn(async move { inner.happen(consequences, committed.await) });
+    }
+
+    fn happen(&self, consequences: Consequences<S>, committed: Result<(), CoordinatorError>) {
+        let Consequences { replies, effects, partition_id, leader_epoch } = consequences;
+        for (sender, reply) in replies {
+            // Nobody may be there any more.
+            let _ = sender.send(committed.clone().and(reply));
+        }
+        if committed.is_ok() {
+            for effect in effects {
+                (self.params.on_effect)(partition_id, leader_epoch, effect);
+            }
+        }
     }
 
     /// Waits until what a step saw and wrote is committed.
@@ -368,7 +423,13 @@ impl<S: CoordinatorShard> Inner<S> {
         active.deadline = deadline;
     }
 
-    fn activate(&self, hosted: &Mutex<Hosted<S>>, shard: S, partition: Arc<Partition>, last_written: Offset) {
+    fn activate(
+        self: &Arc<Self>,
+        hosted: &Mutex<Hosted<S>>,
+        shard: S,
+        partition: Arc<Partition>,
+        last_written: Offset,
+    ) {
         let mut hosted = hosted.lock();
         if !matches!(hosted.state, State::Loading) {
             return;
@@ -383,7 +444,7 @@ impl<S: CoordinatorShard> Inner<S> {
     }
 
     /// Reads the shard's log; blocks.
-    fn load(&self, hosted: &Mutex<Hosted<S>>, partition: Arc<Partition>) {
+    fn load(self: &Arc<Self>, hosted: &Mutex<Hosted<S>>, partition: Arc<Partition>) {
         let mut shard = (self.params.new_shard)();
         let buffer_size = (self.params.load_buffer_size)(self.params.settings.load().current());
         let is_wanted = || matches!(hosted.lock().state, State::Loading);
@@ -421,7 +482,7 @@ impl<S: CoordinatorShard> Inner<S> {
     }
 
     /// Lets all timers of a shard fire that are due.
-    fn fire(&self, id: PartitionId) {
+    fn fire(self: &Arc<Self>, id: PartitionId) {
         let Ok(hosted) = self.hosted(id) else {
             self.deadlines.lock().retain(|(_, other)| *other != id);
             return;
@@ -477,15 +538,17 @@ fn write<R: CoordinatorRecord>(
         let builder = RecordBatchBuilder::new(Offset(0)).compression(codec, codec.default_level());
         match append.producer {
             None => builder,
-            Some((producer_id, producer_epoch)) => {
-                builder.producer(producer_id, producer_epoch, crate::record::batch::NO_SEQUENCE).transactional(true)
+            Some(producer) => {
+                builder.producer(producer.producer_id, producer.producer_epoch, NO_SEQUENCE).transactional(true)
             }
         }
     };
+    let context =
+        AppendContext { guard: append.producer.and_then(|producer| producer.guard), ..AppendContext::default() };
     let limit = partition.max_message_bytes().max(0) as usize;
     let mut range: Option<(Offset, Offset)> = None;
     let mut flush = |builder: RecordBatchBuilder| {
-        let appended = partition.append_as_coordinator(builder.build(), now_ms).map_err(append_error)?;
+        let appended = partition.append_as_coordinator(builder.build(), context, now_ms).map_err(append_error)?;
         let end = appended.info.last_offset.plus(1);
         let first = range.map_or(appended.info.first_offset, |(first, _)| first);
         range = Some((first, end));

@@ -19,6 +19,7 @@ use uuid::Uuid;
 use crate::config::BrokerConfig;
 use crate::metadata::image::{MetadataDelta, MetadataImage};
 use crate::protocol::ErrorCode;
+use crate::replica::VerificationGuard;
 use crate::types::{Offset, ProducerEpoch, ProducerId};
 
 /// Why a shard's answer is none, or cannot be told.
@@ -56,6 +57,16 @@ pub struct RecordOrigin {
     pub producer_epoch: ProducerEpoch,
 }
 
+/// Whose transaction records belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionalProducer {
+    pub producer_id: ProducerId,
+    pub producer_epoch: ProducerEpoch,
+    /// Of the verification with the transaction's coordinator; `None`: the transaction has records here already, or
+    /// nothing is verified.
+    pub guard: Option<VerificationGuard>,
+}
+
 /// Names a caller that is answered later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyTo(pub u64);
@@ -76,6 +87,8 @@ pub trait CoordinatorShard: Send + Sized + 'static {
     type Deferred: Send + 'static;
     /// What else takes effect with a step's records, or does not if they cannot be appended.
     type Continuation: Send + 'static;
+    /// What others are to do once a step's records are committed.
+    type Effect: Send + 'static;
 
     /// Applies a record that is in the log.
     fn replay(&mut self, record: Self::Record, origin: RecordOrigin);
@@ -126,9 +139,10 @@ pub struct Step<'a, S: CoordinatorShard> {
     new_uuid: &'a mut dyn FnMut() -> Uuid,
     pub(super) records: Vec<S::Record>,
     divisible: bool,
-    producer: Option<(ProducerId, ProducerEpoch)>,
+    producer: Option<TransactionalProducer>,
     continuation: Option<S::Continuation>,
     replies: Vec<(ReplyTo, S::Deferred)>,
+    effects: Vec<S::Effect>,
 }
 
 impl<'a, S: CoordinatorShard> Step<'a, S> {
@@ -144,6 +158,7 @@ impl<'a, S: CoordinatorShard> Step<'a, S> {
             producer: None,
             continuation: None,
             replies: Vec::new(),
+            effects: Vec::new(),
         }
     }
 
@@ -167,8 +182,8 @@ impl<'a, S: CoordinatorShard> Step<'a, S> {
     }
 
     /// The step's records belong to a producer's transaction.
-    pub fn within_transaction(&mut self, producer_id: ProducerId, producer_epoch: ProducerEpoch) {
-        self.producer = Some((producer_id, producer_epoch));
+    pub fn within_transaction(&mut self, producer: TransactionalProducer) {
+        self.producer = Some(producer);
     }
 
     /// Has [`CoordinatorShard::on_append`] called when the step's records are appended, even if there are none, in the
@@ -184,6 +199,11 @@ impl<'a, S: CoordinatorShard> Step<'a, S> {
         self.replies.push((to, reply));
     }
 
+    /// Has others do something once the step's records are committed; not if they cannot be appended.
+    pub fn effect(&mut self, effect: S::Effect) {
+        self.effects.push(effect);
+    }
+
     /// What was decided to append so far.
     pub fn records(&self) -> &[S::Record] {
         &self.records
@@ -196,57 +216,66 @@ pub struct Append<'a, R> {
     /// Whether they may stand in several batches.
     pub divisible: bool,
     /// Whose transaction they are part of.
-    pub producer: Option<(ProducerId, ProducerEpoch)>,
+    pub producer: Option<TransactionalProducer>,
 }
 
-/// Answers of a step to callers that were told to wait.
-pub type Replies<S> = Vec<(ReplyTo, Result<<S as CoordinatorShard>::Deferred, CoordinatorError>)>;
+/// What comes of a step.
+pub struct Outcome<S: CoordinatorShard, T> {
+    /// What the step itself answers, unless its records could not be appended.
+    pub answer: Result<T, CoordinatorError>,
+    /// Answers to callers that were told to wait.
+    pub replies: Vec<(ReplyTo, Result<S::Deferred, CoordinatorError>)>,
+    /// To be done once everything is committed.
+    pub effects: Vec<S::Effect>,
+}
 
 /// Runs a step to its end: decides, appends, and lets what was appended take effect. `append` returns the offset of
-/// the first record. Gives what `op` returned, unless the records could not be appended.
+/// the first record.
 pub fn run_step<S: CoordinatorShard, T>(
     shard: &mut S,
     environment: &mut Environment<'_>,
     append: &mut dyn FnMut(Append<'_, S::Record>) -> Result<Offset, CoordinatorError>,
     op: impl FnOnce(&mut S, &mut Step<'_, S>) -> T,
-) -> (Result<T, CoordinatorError>, Replies<S>) {
+) -> Outcome<S, T> {
+    let mut replies = Vec::new();
+    let mut effects = Vec::new();
     let mut step = Step::new(environment);
     let answer = op(shard, &mut step);
-    let Step { records, divisible, producer, mut continuation, replies, .. } = step;
-    let mut all_replies = Vec::new();
-    let appended = take_effect(shard, append, records, divisible, producer, continuation.is_some());
-    all_replies.extend(replies.into_iter().map(|(to, reply)| (to, appended.clone().map(|()| reply))));
+    let mut continuation = step.continuation.take();
+    let appended = take_effect(shard, append, step, continuation.is_some(), &mut replies, &mut effects);
     // A continuation may decide again, and give another.
     let mut outcome = appended.clone();
     while let Some(next) = continuation.take() {
         let mut step = Step::new(environment);
         shard.on_append(next, outcome, &mut step);
-        let Step { records, divisible, producer, continuation: another, replies, .. } = step;
-        outcome = take_effect(shard, append, records, divisible, producer, another.is_some());
-        all_replies.extend(replies.into_iter().map(|(to, reply)| (to, outcome.clone().map(|()| reply))));
-        continuation = another;
+        continuation = step.continuation.take();
+        outcome = take_effect(shard, append, step, continuation.is_some(), &mut replies, &mut effects);
     }
-    (appended.map(|()| answer), all_replies)
+    Outcome { answer: appended.map(|()| answer), replies, effects }
 }
 
 fn take_effect<S: CoordinatorShard>(
     shard: &mut S,
     append: &mut dyn FnMut(Append<'_, S::Record>) -> Result<Offset, CoordinatorError>,
-    records: Vec<S::Record>,
-    divisible: bool,
-    producer: Option<(ProducerId, ProducerEpoch)>,
+    step: Step<'_, S>,
     continued: bool,
+    all_replies: &mut Vec<(ReplyTo, Result<S::Deferred, CoordinatorError>)>,
+    all_effects: &mut Vec<S::Effect>,
 ) -> Result<(), CoordinatorError> {
-    if records.is_empty() {
-        return Ok(());
-    }
-    let first = append(Append { records: &records, divisible, producer })?;
-    if continued {
-        return Ok(());
-    }
-    let (producer_id, producer_epoch) = producer.unwrap_or((ProducerId::NONE, ProducerEpoch::NONE));
-    for (at, record) in records.into_iter().enumerate() {
-        shard.replay(record, RecordOrigin { offset: first.plus(at as i64), producer_id, producer_epoch });
+    let Step { records, divisible, producer, replies, effects, .. } = step;
+    let appended =
+        if records.is_empty() { Ok(Offset(0)) } else { append(Append { records: &records, divisible, producer }) };
+    let outcome = appended.clone().map(|_| ());
+    all_replies.extend(replies.into_iter().map(|(to, reply)| (to, outcome.clone().map(|()| reply))));
+    let first = appended?;
+    all_effects.extend(effects);
+    if !continued {
+        let (producer_id, producer_epoch) = producer.map_or((ProducerId::NONE, ProducerEpoch::NONE), |producer| {
+            (producer.producer_id, producer.producer_epoch)
+        });
+        for (at, record) in records.into_iter().enumerate() {
+            shard.replay(record, RecordOrigin { offset: first.plus(at as i64), producer_id, producer_epoch });
+        }
     }
     Ok(())
 }
@@ -270,6 +299,8 @@ pub mod harness {
         taken: usize,
         /// Answers to callers that waited.
         pub replies: Vec<(ReplyTo, Result<S::Deferred, CoordinatorError>)>,
+        /// What others were told to do.
+        pub effects: Vec<S::Effect>,
         /// What the next appends end in.
         pub append_error: Option<CoordinatorError>,
         uuids: u128,
@@ -288,6 +319,7 @@ pub mod harness {
                 log: Vec::new(),
                 taken: 0,
                 replies: Vec::new(),
+                effects: Vec::new(),
                 append_error: None,
                 uuids: 0,
             };
@@ -318,9 +350,10 @@ pub mod harness {
                 log.extend(append.records.iter().map(CoordinatorRecord::to_bytes));
                 Ok(first)
             };
-            let (answer, replies) = run_step(&mut self.shard, &mut environment, &mut append, op);
-            self.replies.extend(replies);
-            answer
+            let outcome = run_step(&mut self.shard, &mut environment, &mut append, op);
+            self.replies.extend(outcome.replies);
+            self.effects.extend(outcome.effects);
+            outcome.answer
         }
 
         /// Lets time pass; timers fire at their time.

@@ -11,7 +11,7 @@ mod watchers;
 pub use manager::{LookupError, ReplicaManager, Settings, topic_config};
 pub use partition::{
     Appended, DeleteRecordsError, FetchIsolation, LeaderError, OffsetSpec, Partition, PartitionAppendError,
-    PartitionFetch, PartitionRead, PartitionReadError, RequiredAcks, Watch,
+    PartitionFetch, PartitionRead, PartitionReadError, RequiredAcks, TransactionMarker, VerifiedProducer, Watch,
 };
 pub use ready_set::ReadySet;
 pub use waiters::Reached;
@@ -19,8 +19,10 @@ pub use waiters::Reached;
 // What a partition's answers are made of, for the handlers, which do not reach past this layer.
 pub use crate::storage::log::ChangeError;
 pub use crate::storage::log::{
-    AbortedTransaction, AppendError, AppendInfo, EpochEndOffset, ReadError, TimestampOffset, Wait,
+    AbortedTransaction, AppendContext, AppendError, AppendInfo, EpochEndOffset, ReadError, TimestampOffset, Wait,
 };
-pub use crate::storage::producer_state::ProducerStateError;
+pub use crate::storage::producer_state::{
+    ProducerStateEntry, ProducerStateError, TransactionVersion, VerificationGuard,
+};
 pub use crate::storage::slice::LogSlice;
 pub use crate::storage::validate::{RecordError, ValidateError};

@@ -7,6 +7,8 @@
 //!
 //! Handlers reach it through the [`super::ReplicaManager`]. It knows nothing of the wire.
 
+mod transactions;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -15,6 +17,7 @@ use parking_lot::RwLock;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
+pub use self::transactions::{TransactionMarker, VerifiedProducer};
 use super::ready_set::ReadySet;
 use super::waiters::{OffsetWaiters, Reached};
 use super::watchers::Watchers;
@@ -302,16 +305,17 @@ impl Partition {
         acks: RequiredAcks,
         now_ms: i64,
     ) -> Result<Appended, PartitionAppendError> {
-        self.append_from(AppendOrigin::Client, records, acks, now_ms)
+        self.append_from(AppendOrigin::Client, records, acks, AppendContext::default(), now_ms)
     }
 
     /// Appends one batch of a coordinator, to be acknowledged by all replicas in sync.
     pub fn append_as_coordinator(
         self: &Arc<Self>,
         records: Bytes,
+        context: AppendContext,
         now_ms: i64,
     ) -> Result<Appended, PartitionAppendError> {
-        self.append_from(AppendOrigin::Coordinator, records, RequiredAcks::AllInSync, now_ms)
+        self.append_from(AppendOrigin::Coordinator, records, RequiredAcks::AllInSync, context, now_ms)
     }
 
     fn append_from(
@@ -319,6 +323,7 @@ impl Partition {
         origin: AppendOrigin,
         records: Bytes,
         acks: RequiredAcks,
+        context: AppendContext,
         now_ms: i64,
     ) -> Result<Appended, PartitionAppendError> {
         let config = self.log.config();
@@ -336,10 +341,8 @@ impl Partition {
         }
         let validation = validation_config(&self.topic_partition, &config, origin, leadership.leader_epoch);
         let validated = validate::validate(records, &validation, now_ms)?;
-        let info = self
-            .log
-            .append_as_leader(validated, leadership.leader_epoch, origin, AppendContext::default())
-            .inspect_err(|error| {
+        let info =
+            self.log.append_as_leader(validated, leadership.leader_epoch, origin, context).inspect_err(|error| {
                 if let AppendError::Io(_) | AppendError::Offline = error {
                     self.set_offline();
                 }

@@ -52,6 +52,7 @@ impl GroupCoordinator {
                 id.and_then(|id| Codec::from_id(id).ok()).unwrap_or(Codec::None)
             },
             load_buffer_size: |config| config.offsets_load_buffer_size.max(1) as usize,
+            on_effect: Box::new(|_, _, effect| match effect {}),
         });
         GroupCoordinator { runtime, metadata, settings, partitions: Arc::default() }
     }

@@ -14,6 +14,7 @@ pub mod offsets;
 pub mod records;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +84,7 @@ impl CoordinatorShard for GroupShard {
     type Record = GroupRecord;
     type Deferred = DeferredReply;
     type Continuation = classic::Continuation;
+    type Effect = Infallible;
 
     fn replay(&mut self, record: GroupRecord, origin: RecordOrigin) {
         match record {

@@ -57,6 +57,7 @@ impl CoordinatorShard for Sum {
     type Record = Number;
     type Deferred = i64;
     type Continuation = ();
+    type Effect = i64;
 
     fn replay(&mut self, record: Number, origin: RecordOrigin) {
         if origin.producer_id == ProducerId::NONE {
@@ -152,6 +153,7 @@ impl Node {
             commit_timeout: |_| Duration::from_secs(5),
             codec: |_| Codec::None,
             load_buffer_size: |_| 100,
+            on_effect: Box::new(|_, _, _| {}),
         })
     }
 
@@ -250,12 +252,12 @@ async fn a_shard_reads_compressed_batches_and_transactions() {
     let mut batch = RecordBatchBuilder::new(Offset(0)).compression(Codec::Zstd, 3);
     batch.append(0, Some(&key), value.as_deref(), &[]);
     batch.append(0, Some(b"of another kind"), value.as_deref(), &[]);
-    partition.append_as_coordinator(batch.build(), 0).unwrap();
+    partition.append_as_coordinator(batch.build(), AppendContext::default(), 0).unwrap();
     for (producer, committed) in [(1, true), (2, false), (3, true)] {
         let producer = ProducerId(producer);
         let mut batch = RecordBatchBuilder::new(Offset(0)).producer(producer, ProducerEpoch(0), 0).transactional(true);
         batch.append(0, Some(&key), value.as_deref(), &[]);
-        partition.append_as_coordinator(batch.build(), 0).unwrap();
+        partition.append_as_coordinator(batch.build(), AppendContext::default(), 0).unwrap();
         if producer == ProducerId(3) {
             continue;
         }
@@ -265,7 +267,7 @@ async fn a_shard_reads_compressed_batches_and_transactions() {
             .control(true);
         let end = crate::record::control::EndTxnMarker { committed, coordinator_epoch: 0 };
         marker.append_control(0, &ControlRecord::EndTxn(end));
-        partition.append_as_coordinator(marker.build(), 0).unwrap();
+        partition.append_as_coordinator(marker.build(), AppendContext::default(), 0).unwrap();
     }
     node.elect(BrokerId(2));
     node.elect(LOCAL);
@@ -281,7 +283,7 @@ async fn a_shard_whose_log_cannot_be_read_does_not_answer() {
     let partition = node.replicas.partition(TOPIC, PARTITION).unwrap();
     let mut batch = RecordBatchBuilder::new(Offset(0));
     batch.append(0, Some(b"n"), Some(b"short"), &[]);
-    partition.append_as_coordinator(batch.build(), 0).unwrap();
+    partition.append_as_coordinator(batch.build(), AppendContext::default(), 0).unwrap();
     node.elect(BrokerId(2));
     node.elect(LOCAL);
     let error = loop {
