@@ -29,7 +29,7 @@ use tracing::{error, info, warn};
 use uuid::Uuid;
 
 use super::shard::{
-    Append, CoordinatorError, CoordinatorRecord, CoordinatorShard, Environment, ReplyTo, Step, run_step,
+    Append, CoordinatorError, CoordinatorRecord, CoordinatorShard, Environment, Outcome, ReplyTo, Step, run_step,
 };
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
