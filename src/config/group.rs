@@ -1,9 +1,50 @@
 //! The settings of a consumer, share or streams group.
 
 use super::alter::{AlterError, check_names};
+use super::broker::BrokerConfig;
 use super::dynamic::ConfigMap;
+use super::java;
 use super::keys::{Values, group_keys};
 use super::value::ConfigError;
+
+/// What a consumer group's coordinator asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerGroupConfig {
+    pub session_timeout_ms: i32,
+    pub heartbeat_interval_ms: i32,
+    pub assignment_interval_ms: i32,
+}
+
+impl ConsumerGroupConfig {
+    /// From what is set of the group, within the broker's bounds: they may have changed since it was set.
+    pub fn of(set: &ConfigMap, broker: &BrokerConfig) -> ConsumerGroupConfig {
+        let value = |key: &str, default: i32, min: i32, max: i32| {
+            let set = set.get(key).and_then(|text| java::parse_integer::<i32>(java::trim(text)));
+            // Not `clamp`: with bounds that cross, Kafka's minimum wins only over what is below it.
+            set.map_or(default, |value| if value < min { min } else { value.min(max) })
+        };
+        ConsumerGroupConfig {
+            session_timeout_ms: value(
+                "consumer.session.timeout.ms",
+                broker.group_consumer_session_timeout_ms,
+                broker.group_consumer_min_session_timeout_ms,
+                broker.group_consumer_max_session_timeout_ms,
+            ),
+            heartbeat_interval_ms: value(
+                "consumer.heartbeat.interval.ms",
+                broker.group_consumer_heartbeat_interval_ms,
+                broker.group_consumer_min_heartbeat_interval_ms,
+                broker.group_consumer_max_heartbeat_interval_ms,
+            ),
+            assignment_interval_ms: value(
+                "consumer.assignment.interval.ms",
+                broker.group_consumer_assignment_interval_ms,
+                broker.group_consumer_min_assignment_interval_ms,
+                broker.group_consumer_max_assignment_interval_ms,
+            ),
+        }
+    }
+}
 
 /// The bounds that the broker sets, in Kafka's order: key, whether below or above, and the broker's key.
 const BOUNDS: &[(&str, bool, &str)] = &[

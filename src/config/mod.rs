@@ -22,8 +22,9 @@ pub mod topic;
 pub mod validator;
 pub mod value;
 
-pub use broker::{BrokerConfig, ConfigProblem, Loaded};
+pub use broker::{BrokerConfig, ConfigProblem, ConsumerGroupMigrationPolicy, Loaded};
 pub use dynamic::{ConfigMap, DynamicBrokerConfig};
 pub use endpoint::{Endpoint, SecurityProtocol};
+pub use group::ConsumerGroupConfig;
 pub use java::double_text;
 pub use topic::TopicConfig;

@@ -188,9 +188,9 @@ impl<'a, S: CoordinatorShard> Step<'a, S> {
 
     /// Has [`CoordinatorShard::on_append`] called when the step's records are appended, even if there are none, in the
     /// place of a replay.
-    pub fn then(&mut self, continuation: S::Continuation) {
+    pub fn then(&mut self, continuation: impl Into<S::Continuation>) {
         assert!(self.continuation.is_none(), "a step has one continuation");
-        self.continuation = Some(continuation);
+        self.continuation = Some(continuation.into());
     }
 
     /// Answers a caller of an earlier step, or this one's, once the step's records are committed. If they cannot be

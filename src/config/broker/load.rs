@@ -11,7 +11,7 @@ use super::super::validator::{parse_bootstrap_server, parse_voter};
 use super::super::value::{ConfigError, ConfigType, ConfigValue};
 use super::listeners::Listeners;
 use super::rules::{self, REQUIREMENT};
-use super::{BrokerConfig, CodecId, ConfigProblem, Loaded, ProcessRoles, QuorumVoter};
+use super::{BrokerConfig, CodecId, ConfigProblem, ConsumerGroupMigrationPolicy, Loaded, ProcessRoles, QuorumVoter};
 use crate::types::BrokerId;
 
 impl BrokerConfig {
@@ -172,6 +172,14 @@ pub(in super::super) fn retention_ms(v: &Values) -> i64 {
     ms.max(-1)
 }
 
+fn migration_policy(text: &str) -> ConsumerGroupMigrationPolicy {
+    let is = |policies: &[&str]| policies.iter().any(|policy| policy.eq_ignore_ascii_case(text));
+    ConsumerGroupMigrationPolicy {
+        upgrade: is(&["upgrade", "bidirectional"]),
+        downgrade: is(&["downgrade", "bidirectional"]),
+    }
+}
+
 fn typed(
     originals: Arc<BTreeMap<String, String>>,
     values: Arc<Values>,
@@ -305,6 +313,20 @@ fn typed(
         group_max_session_timeout_ms: v.int("group.max.session.timeout.ms"),
         group_min_session_timeout_ms: v.int("group.min.session.timeout.ms"),
         group_max_size: v.int("group.max.size"),
+        group_coordinator_rebalance_protocols: v.list("group.coordinator.rebalance.protocols").to_vec(),
+        group_consumer_session_timeout_ms: v.int("group.consumer.session.timeout.ms"),
+        group_consumer_min_session_timeout_ms: v.int("group.consumer.min.session.timeout.ms"),
+        group_consumer_max_session_timeout_ms: v.int("group.consumer.max.session.timeout.ms"),
+        group_consumer_heartbeat_interval_ms: v.int("group.consumer.heartbeat.interval.ms"),
+        group_consumer_min_heartbeat_interval_ms: v.int("group.consumer.min.heartbeat.interval.ms"),
+        group_consumer_max_heartbeat_interval_ms: v.int("group.consumer.max.heartbeat.interval.ms"),
+        group_consumer_max_size: v.int("group.consumer.max.size"),
+        group_consumer_assignors: v.list("group.consumer.assignors").to_vec(),
+        group_consumer_migration_policy: migration_policy(v.string("group.consumer.migration.policy")),
+        group_consumer_assignment_interval_ms: v.int("group.consumer.assignment.interval.ms"),
+        group_consumer_min_assignment_interval_ms: v.int("group.consumer.min.assignment.interval.ms"),
+        group_consumer_max_assignment_interval_ms: v.int("group.consumer.max.assignment.interval.ms"),
+        group_consumer_regex_refresh_interval_ms: v.int("group.consumer.regex.refresh.interval.ms"),
 
         transaction_abort_timed_out_transaction_cleanup_interval_ms: v
             .int("transaction.abort.timed.out.transaction.cleanup.interval.ms"),

@@ -65,6 +65,15 @@ pub struct QuorumVoter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodecId(pub i32);
 
+/// `group.consumer.migration.policy`: which groups change their protocol while they have members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerGroupMigrationPolicy {
+    /// From classic to consumer.
+    pub upgrade: bool,
+    /// From consumer to classic.
+    pub downgrade: bool,
+}
+
 /// The settings of this node.
 #[derive(Clone, PartialEq)]
 pub struct BrokerConfig {
@@ -197,6 +206,21 @@ pub struct BrokerConfig {
     pub group_max_session_timeout_ms: i32,
     pub group_min_session_timeout_ms: i32,
     pub group_max_size: i32,
+    pub group_coordinator_rebalance_protocols: Vec<String>,
+    pub group_consumer_session_timeout_ms: i32,
+    pub group_consumer_min_session_timeout_ms: i32,
+    pub group_consumer_max_session_timeout_ms: i32,
+    pub group_consumer_heartbeat_interval_ms: i32,
+    pub group_consumer_min_heartbeat_interval_ms: i32,
+    pub group_consumer_max_heartbeat_interval_ms: i32,
+    pub group_consumer_max_size: i32,
+    /// By name, the default first.
+    pub group_consumer_assignors: Vec<String>,
+    pub group_consumer_migration_policy: ConsumerGroupMigrationPolicy,
+    pub group_consumer_assignment_interval_ms: i32,
+    pub group_consumer_min_assignment_interval_ms: i32,
+    pub group_consumer_max_assignment_interval_ms: i32,
+    pub group_consumer_regex_refresh_interval_ms: i32,
 
     // Transactions.
     pub transaction_abort_timed_out_transaction_cleanup_interval_ms: i32,

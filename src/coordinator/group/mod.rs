@@ -21,6 +21,7 @@ use std::time::Duration;
 use kafka_protocol::messages::{JoinGroupResponse, SyncGroupResponse};
 use tracing::error;
 
+use self::consumer::ConsumerGroups;
 pub use self::dispatch::{CommitScope, Committer, Group, GroupType, RetentionStart};
 use self::offsets::Offsets;
 use self::records::{DecodeError, GroupRecord};
@@ -51,6 +52,25 @@ pub enum GroupTimer {
     Expiration,
 }
 
+/// What takes effect in the place of a step's records.
+#[derive(Debug)]
+pub enum Continuation {
+    Classic(classic::Continuation),
+    Consumer(consumer::Continuation),
+}
+
+impl From<classic::Continuation> for Continuation {
+    fn from(continuation: classic::Continuation) -> Continuation {
+        Continuation::Classic(continuation)
+    }
+}
+
+impl From<consumer::Continuation> for Continuation {
+    fn from(continuation: consumer::Continuation) -> Continuation {
+        Continuation::Consumer(continuation)
+    }
+}
+
 /// Answers that may come long after their requests.
 #[derive(Debug)]
 pub enum DeferredReply {
@@ -64,6 +84,7 @@ pub struct GroupShard {
     groups: BTreeMap<Arc<str>, Group>,
     offsets: Offsets,
     timers: Timers<GroupTimer>,
+    consumer_groups: ConsumerGroups,
 }
 
 impl CoordinatorRecord for GroupRecord {
@@ -83,7 +104,7 @@ impl CoordinatorRecord for GroupRecord {
 impl CoordinatorShard for GroupShard {
     type Record = GroupRecord;
     type Deferred = DeferredReply;
-    type Continuation = classic::Continuation;
+    type Continuation = Continuation;
     type Effect = Infallible;
 
     fn replay(&mut self, record: GroupRecord, origin: RecordOrigin) {
@@ -137,13 +158,11 @@ impl CoordinatorShard for GroupShard {
         self.schedule_expiration(step);
     }
 
-    fn on_append(
-        &mut self,
-        continuation: classic::Continuation,
-        appended: Result<(), CoordinatorError>,
-        step: &mut Step<'_>,
-    ) {
-        self.on_append_classic(continuation, appended, step);
+    fn on_append(&mut self, continuation: Continuation, appended: Result<(), CoordinatorError>, step: &mut Step<'_>) {
+        match continuation {
+            Continuation::Classic(continuation) => self.on_append_classic(continuation, appended, step),
+            Continuation::Consumer(continuation) => self.on_append_consumer(continuation, appended, step),
+        }
     }
 
     fn next_deadline(&self) -> Option<Duration> {
