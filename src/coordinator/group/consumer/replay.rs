@@ -27,7 +27,7 @@ impl GroupShard {
         let replaceable = match self.groups.get(group_id) {
             None => true,
             // It only holds offsets and no record tells of it: the offsets stood before the group in the log.
-            Some(Group::Classic(group)) => group.is_simple_group(),
+            Some(Group::Classic(group)) => group.is_simple(),
             Some(Group::Consumer(_)) => false,
         };
         if replaceable && create {
@@ -37,7 +37,7 @@ impl GroupShard {
         }
         match self.groups.get_mut(group_id) {
             Some(Group::Consumer(group)) => Some((group, &mut self.consumer_groups.topics)),
-            Some(Group::Classic(group)) if create || !group.is_simple_group() => {
+            Some(Group::Classic(group)) if create || !group.is_simple() => {
                 error!(group_id, record, "a record is of another kind than its group: passed over");
                 None
             }
