@@ -149,6 +149,22 @@ def beat(group, member="", epoch=0, topics=None, owned=None, instance=None, reba
     } | more
 
 
+def topic(s, suffix="t", group="g", **how):
+    """A topic of which the group's coordinator has learnt already: what it learns later begins another epoch. The group must not exist yet."""
+    made = s.topic(suffix, **how)
+    learnt(s, s.name(group), made)
+    return made
+
+
+def learnt(s, group, *topics):
+    body = beat(group, "probe", topics=[t.name for t in topics])
+    answer = beaten(s, body)
+    while answer["Assignment"] is None or len(answer["Assignment"]["TopicPartitions"]) < len(topics):
+        answer = beaten(s, beat(group, "probe", answer["MemberEpoch"]))
+    beaten(s, beat(group, "probe", -1))
+    s.quiet("DeleteGroups", 2, {"GroupsNames": [group]})
+
+
 def joined(s, group, member, topics, instance=None, conn="quiet", **more):
     """A member of a consumer group, once it has its partitions; its epoch. `member` is its id, made up as clients do."""
     body = beat(group, member, topics=[t.name for t in topics], instance=instance, **more)
@@ -164,6 +180,18 @@ def joined(s, group, member, topics, instance=None, conn="quiet", **more):
             answer = beaten(s, beat(group, member, answer["MemberEpoch"], instance=instance), conn)
         epoch = answer["MemberEpoch"]
     raise RuntimeError(f"preparation: ConsumerGroupHeartbeat does not settle: {answer}")
+
+
+def goes_on(s, group, member, epoch):
+    """A member that says what it has until nothing more comes; its epoch then."""
+    for _ in range(5):
+        answer = beaten(s, beat(group, member, epoch))  # what is still to come
+        while answer["Assignment"] is not None or answer["MemberEpoch"] != epoch:
+            epoch, owned = answer["MemberEpoch"], None
+            if answer["Assignment"] is not None:
+                owned = [{"TopicId": t["TopicId"], "Partitions": t["Partitions"]} for t in answer["Assignment"]["TopicPartitions"]]
+            answer = beaten(s, beat(group, member, epoch) | {"TopicPartitions": owned})
+    return epoch
 
 
 def beaten(s, body, conn="quiet"):

@@ -48,6 +48,7 @@ UNORDERED = {
     ("DescribeGroups", "Members"): ("MemberId",),
     ("ListGroups", "Groups"): ("GroupId",),
     ("DeleteGroups", "Results"): ("GroupId",),
+    ("ConsumerGroupDescribe", "Groups"): ("GroupId",),
     ("ConsumerGroupDescribe", "Members"): ("MemberId",),
     ("ConsumerGroupDescribe", "TopicPartitions"): ("TopicName",),
     ("ConsumerGroupHeartbeat", "TopicPartitions"): ("TopicId",),
@@ -56,7 +57,8 @@ UNORDERED = {
     ("DeleteRecords", "Topics"): ("Name",),
     ("DeleteRecords", "Partitions"): ("PartitionIndex",),
 }
-SETS = {("ConsumerGroupHeartbeat", "Partitions"), ("ConsumerGroupDescribe", "Partitions")}  # of numbers, in no order
+# simple values in no order
+SETS = {("ConsumerGroupHeartbeat", "Partitions"), ("ConsumerGroupDescribe", "Partitions"), ("ConsumerGroupDescribe", "SubscribedTopicNames")}
 # what members of a classic group tell each other → the schema it has in consumer groups
 CONSUMER_PROTOCOL = {
     ("JoinGroup", "Metadata"): "ConsumerProtocolSubscription",
@@ -139,7 +141,7 @@ class Normaliser:
 
     def list(self, elements, name):
         if (self.api, name) in SETS:
-            return sorted(elements)
+            return sorted(self.value(e, name) for e in elements)
         keys = UNORDERED.get((self.api, name))
         if keys is None or len(elements) <= ORDERED_UP_TO.get((self.api, name), 0):
             return [self.value(e, name) for e in elements]

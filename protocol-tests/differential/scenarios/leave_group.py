@@ -1,7 +1,7 @@
 """LeaveGroup: members leave a group; from version 3 on several at a time, also static ones by their instance (an administrator does that),
 from 5 with a reason. Members of the consumer protocol can be removed with it as well."""
 
-from groups import await_state, beat, described, heartbeat, join, leave, rebalanced
+from groups import await_state, beat, described, heartbeat, join, leave, rebalanced, topic
 from kafka_wire.messages import Counted
 from scenario import scenario
 
@@ -141,7 +141,7 @@ def reason(s, v, reason):
 
 @scenario("0-5")
 def member_of_the_consumer_protocol(s, v):
-    g, t = s.name("g"), s.topic()
+    g, t = s.name("g"), topic(s)
     for name in ("m1", "m2"):
         s.quiet("ConsumerGroupHeartbeat", 1, beat(g, s.name(name), topics=[t.name]))
     s.call(API, v, leave(g, (s.name("m1"),)))
@@ -152,7 +152,7 @@ def member_of_the_consumer_protocol(s, v):
 
 @scenario([3, 5])
 def static_members_of_the_consumer_protocol(s, v):
-    g, t = s.name("g"), s.topic()
+    g, t = s.name("g"), topic(s)
     for name in ("m1", "m2"):
         s.quiet("ConsumerGroupHeartbeat", 1, beat(g, s.name(name), topics=[t.name], instance=name[1]))
     s.call(API, v, leave(g, ("", "1"), ("other", "2"), ("", "3"), ("m3",), ("",)))

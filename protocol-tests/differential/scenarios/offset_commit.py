@@ -4,7 +4,7 @@ topics by id from 10."""
 
 import time
 
-from groups import await_state, beat, beaten, commit, committed, heartbeat, join, joined, offsets, rebalanced
+from groups import await_state, commit, committed, goes_on, heartbeat, join, joined, offsets, rebalanced, topic
 from kafka_wire.messages import Counted
 from kafka_wire.primitives import ZERO_UUID
 from scenario import Topic, scenario
@@ -201,7 +201,7 @@ def static_member_of_a_classic_group(s, v):
 @scenario([2, 9, 10])
 def keeps_the_session(s, v):
     """A commit is as good as a heartbeat, in a stable group."""
-    g, t = s.name("g"), s.topic()
+    g, t = s.name("g"), topic(s)
     (m,) = rebalanced(s, g, session=700)
     for i in range(6):
         time.sleep(0.2)
@@ -227,7 +227,7 @@ def group_of_another_type(s, v):
 @scenario("2-10")
 def member_of_a_consumer_group(s, v):
     """Its epoch stands in the place of the generation; before version 9 there is no error for a stale one."""
-    g, t = s.name("g"), s.topic()
+    g, t = s.name("g"), topic(s)
     m = s.name("m")
     epoch = joined(s, g, m, [t])
     for change, word in ((0, "right"), (-1, "older"), (1, "newer")):
@@ -243,7 +243,7 @@ def member_of_a_consumer_group(s, v):
 
 @scenario("7-10")
 def static_member_of_a_consumer_group(s, v):
-    g, t = s.name("g"), s.topic()
+    g, t = s.name("g"), topic(s)
     m = s.name("m")
     epoch = joined(s, g, m, [t], instance="i")
     s.call(API, v, commit(g, (t, 0, 1), member=m, generation=epoch, instance="i"))
@@ -255,7 +255,7 @@ def static_member_of_a_consumer_group(s, v):
 
 @scenario("2-10")
 def empty_consumer_group(s, v):
-    g, t = s.name("g"), s.topic()
+    g, t = s.name("g"), topic(s)
     m = s.name("m")
     epoch = joined(s, g, m, [t])
     s.quiet("ConsumerGroupHeartbeat", 1, {"GroupId": g, "MemberId": m, "MemberEpoch": -1})
@@ -267,29 +267,18 @@ def empty_consumer_group(s, v):
 @scenario("9-10")
 def partition_of_another_member(s, v):
     """An older epoch is good for what the member already had then (KIP-1251), and only for that."""
-    g, t = s.name("g"), s.topic(partitions=2)
+    g, t = s.name("g"), topic(s, partitions=2)
     first, second = s.name("m1"), s.name("m2")
     old = joined(s, g, first, [t])
     joined(s, g, second, [t])
-    new = joined_on(s, g, first, old)
-    joined_on(s, g, second, new)
+    new = goes_on(s, g, first, old)
+    goes_on(s, g, second, new)
     s.record("epochs", [old, new])
     for epoch in (old, new):
         for partition in (0, 1):
             s.call(API, v, commit(g, (t, partition, 1), member=first, generation=epoch), note=f"epoch {'old' if epoch == old else 'new'}, partition {partition}")
     s.call(API, v, commit(g, (t, 0, 2), (t, 1, 2), member=first, generation=old), note="both at the old epoch")
     fetched(s, g)
-
-
-def joined_on(s, group, member, epoch):
-    """A member that goes on until it and the group have settled; its epoch then."""
-    for _ in range(5):
-        answer = beaten(s, beat(group, member, epoch))
-        while answer["Assignment"] is not None or answer["MemberEpoch"] != epoch:
-            epoch = answer["MemberEpoch"]
-            owned = None if answer["Assignment"] is None else [{"TopicId": t["TopicId"], "Partitions": t["Partitions"]} for t in answer["Assignment"]["TopicPartitions"]]
-            answer = beaten(s, beat(group, member, epoch) | {"TopicPartitions": owned})
-    return epoch
 
 
 # --- encoding

@@ -1,7 +1,7 @@
 """OffsetFetch: what a group has committed, for some partitions or all of them. Errors of the whole group from version 2, leader epochs
 from 5, `require stable` from 7, several groups from 8, members of consumer groups from 9, topics by id from 10."""
 
-from groups import committed, join, joined, offsets, rebalanced
+from groups import committed, join, joined, offsets, rebalanced, topic
 from kafka_wire.messages import Counted
 from kafka_wire.primitives import ZERO_UUID
 from scenario import Topic, scenario
@@ -157,7 +157,7 @@ def no_groups(s, v):
 @scenario("9-10")
 def member_of_a_consumer_group(s, v):
     """It is told when its epoch is not the group's."""
-    g, t, m = s.name("g"), s.topic(), s.name("m")
+    g, t, m = s.name("g"), topic(s), s.name("m")
     epoch = joined(s, g, m, [t])
     committed(s, g, (t, 0, 1), member=m, generation=epoch)
     for member, at, word in ((m, epoch, "right"), (m, epoch - 1, "older epoch"), (m, epoch + 1, "newer epoch"), (m, -1, "no epoch"), (m, 0, "epoch 0"), ("stranger", epoch, "stranger"),
@@ -186,7 +186,7 @@ def member_of_an_unknown_group(s, v):
 
 @scenario("8-8")
 def member_of_a_consumer_group_unknown_to_the_version(s, v):
-    g, t, m = s.name("g"), s.topic(), s.name("m")
+    g, t, m = s.name("g"), topic(s), s.name("m")
     epoch = joined(s, g, m, [t])
     committed(s, g, (t, 0, 1), member=m, generation=epoch)
     s.call(API, v, offsets(g, (t, [0]), member="stranger", epoch=99))

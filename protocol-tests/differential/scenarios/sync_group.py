@@ -1,7 +1,7 @@
 """SyncGroup: the leader hands in the assignment, each member gets its part. Static members from version 3, type and name of the protocol
 from 5."""
 
-from groups import assignment, await_state, enter, heartbeat, join, leave, rebalanced, subscription, sync
+from groups import assignment, await_state, heartbeat, join, leave, rebalanced, subscription, sync
 from kafka_wire.messages import Counted
 from scenario import scenario
 
