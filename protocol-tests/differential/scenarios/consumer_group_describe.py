@@ -31,6 +31,7 @@ def unknown_group(s, v, operations):
 
 @scenario("0-1")
 def empty_group_id(s, v):
+    committed(s, "", (s.topic(), 0, 1))
     s.call(API, v, ask(""))
     s.call(API, v, ask("", s.name("g")))
 

@@ -78,6 +78,7 @@ def unknown_group(s, v):
 @scenario("0-6")
 def empty_group_id(s, v):
     s.call(API, v, ask("\0"))
+    committed(s, "", (s.topic(), 0, 1))
     s.call(API, v, ask("", s.name("g")))
 
 
