@@ -16,7 +16,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync, statvfs};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -106,6 +106,9 @@ pub trait DiskFile: Send + Sync {
     fn sync_all(&self) -> io::Result<()>;
 
     fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Sets when the content was last changed, in milliseconds since 1970.
+    fn set_modified(&self, modified_ms: i64) -> io::Result<()>;
 
     /// Reserves blocks up to `len` without changing the length. A hint: a file system that cannot is no error.
     fn reserve(&self, len: u64) -> io::Result<()>;
@@ -356,6 +359,10 @@ impl DiskFile for RealFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
+    }
+
+    fn set_modified(&self, modified_ms: i64) -> io::Result<()> {
+        self.0.set_modified(UNIX_EPOCH + Duration::from_millis(modified_ms.max(0) as u64))
     }
 
     fn reserve(&self, len: u64) -> io::Result<()> {

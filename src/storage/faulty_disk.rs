@@ -125,6 +125,10 @@ impl DiskFile for FaultyFile {
         self.file.set_len(len)
     }
 
+    fn set_modified(&self, modified_ms: i64) -> io::Result<()> {
+        self.file.set_modified(modified_ms)
+    }
+
     fn reserve(&self, len: u64) -> io::Result<()> {
         self.file.reserve(len)
     }

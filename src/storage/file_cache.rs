@@ -154,6 +154,10 @@ impl CachedFile {
                 self.used.store(true, Ordering::Relaxed);
                 return Ok(file.clone());
             }
+            // Its name may be that of another file by now.
+            if slot.is_removed {
+                return Err(io::ErrorKind::NotFound.into());
+            }
             let mode = if self.create.load(Ordering::Relaxed) { OpenMode::Create } else { OpenMode::ReadWrite };
             let path = slot.name.path_in(&self.dir.path.read());
             let file = self.cache.disk.open(&path, mode)?;
@@ -169,6 +173,11 @@ impl CachedFile {
     /// Another file has taken this one's name: the next use opens it.
     pub fn reopen(&self) {
         self.slot.lock().file = None;
+    }
+
+    /// The name that it has now.
+    pub fn name(&self) -> FileName {
+        self.slot.lock().name
     }
 
     pub fn path(&self) -> PathBuf {

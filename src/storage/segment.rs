@@ -9,6 +9,7 @@
 
 mod read;
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -79,7 +80,22 @@ pub(super) struct FilesFound {
 impl LogSegment {
     /// Makes the files of a new, empty segment; remains of an earlier one are emptied.
     pub fn create(files: &Arc<FileCache>, dir: &Arc<Directory>, base_offset: Offset) -> io::Result<LogSegment> {
-        let file = |kind| files.file(dir, FileName::new(base_offset, kind), true);
+        LogSegment::create_in_state(files, dir, base_offset, FileState::InUse)
+    }
+
+    /// Makes the files of a segment that compaction is about to write.
+    pub fn create_cleaned(files: &Arc<FileCache>, dir: &Arc<Directory>, base_offset: Offset) -> io::Result<LogSegment> {
+        LogSegment::create_in_state(files, dir, base_offset, FileState::Cleaned)
+    }
+
+    fn create_in_state(
+        files: &Arc<FileCache>,
+        dir: &Arc<Directory>,
+        base_offset: Offset,
+        state: FileState,
+    ) -> io::Result<LogSegment> {
+        let name = |kind| FileName::new(base_offset, kind).with_state(state);
+        let file = |kind| files.file(dir, name(kind), true);
         let log = file(FileKind::Log);
         let open = log.get()?;
         if open.file_len()? > 0 {
@@ -89,7 +105,7 @@ impl LogSegment {
         offset_index.reset()?;
         let time_index = TimeIndex::new(file(FileKind::TimeIndex), base_offset);
         time_index.reset()?;
-        log.disk().remove_if_exists(&FileName::new(base_offset, FileKind::TxnIndex).path_in(&dir.path()))?;
+        log.disk().remove_if_exists(&name(FileKind::TxnIndex).path_in(&dir.path()))?;
         Ok(LogSegment {
             base_offset,
             found: FilesFound { offset_index: true, time_index: true, txn_index: false },
@@ -336,6 +352,8 @@ impl LogSegment {
 
     /// Renames all files.
     pub fn rename(&self, state: FileState) -> io::Result<()> {
+        // Found by the log's name, if it was not used yet.
+        self.with_txn_index(false, |_| Ok(())).map_err(txn_io)?;
         self.log.rename(state)?;
         self.offset_index.file().rename(state)?;
         self.time_index.file().rename(state)?;
@@ -348,6 +366,14 @@ impl LogSegment {
         self.offset_index.file().remove()?;
         self.time_index.file().remove()?;
         self.with_txn_index(false, |index| index.map_or(Ok(()), |index| Ok(index.remove()?))).map_err(txn_io)
+    }
+
+    /// Makes the files as old as those that they replace.
+    pub fn set_modified(&self, modified_ms: i64) -> io::Result<()> {
+        for file in [&self.log, self.offset_index.file(), self.time_index.file()] {
+            file.get()?.set_modified(modified_ms)?;
+        }
+        Ok(())
     }
 
     /// When the log file was last written to, in milliseconds since 1970.
@@ -370,7 +396,7 @@ impl LogSegment {
             return act(None);
         }
         if !matches!(*slot, TxnIndexSlot::Open(_)) {
-            let index = TransactionIndex::open(&self.files, &self.dir, self.base_offset)?;
+            let index = TransactionIndex::open(&self.files, &self.dir, self.log.name())?;
             *slot = TxnIndexSlot::Open(Box::new(index));
         }
         match &mut *slot {
@@ -387,6 +413,12 @@ impl LogSegment {
                 ReadError::Corrupt { segment_base_offset: self.base_offset, position, reason: error.to_string() }
             }
         }
+    }
+}
+
+impl fmt::Debug for LogSegment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogSegment").field("base_offset", &self.base_offset.0).finish_non_exhaustive()
     }
 }
 

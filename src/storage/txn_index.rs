@@ -98,9 +98,10 @@ pub struct TransactionIndex {
 }
 
 impl TransactionIndex {
-    /// The index of the segment in `dir` that starts at `base_offset`. The file is made by the first append.
-    pub fn open(files: &Arc<FileCache>, dir: &Arc<Directory>, base_offset: Offset) -> io::Result<TransactionIndex> {
-        let file = files.file(dir, FileName::new(base_offset, FileKind::TxnIndex), true);
+    /// The index of the segment in `dir` whose log file has this name. The file is made by the first append.
+    pub fn open(files: &Arc<FileCache>, dir: &Arc<Directory>, log: FileName) -> io::Result<TransactionIndex> {
+        let base_offset = log.base_offset;
+        let file = files.file(dir, FileName { kind: FileKind::TxnIndex, ..log }, true);
         let len = match file.disk().info(&file.path()) {
             Ok(info) => info.len - info.len % ENTRY_SIZE as u64,
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,

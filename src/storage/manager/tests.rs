@@ -625,6 +625,10 @@ impl DiskFile for FailingFile {
         self.check().and_then(|()| self.file.set_len(len))
     }
 
+    fn set_modified(&self, modified_ms: i64) -> io::Result<()> {
+        self.check().and_then(|()| self.file.set_modified(modified_ms))
+    }
+
     fn reserve(&self, len: u64) -> io::Result<()> {
         self.check().and_then(|()| self.file.reserve(len))
     }

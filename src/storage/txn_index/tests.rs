@@ -18,7 +18,8 @@ fn txn(producer_id: i64, first: i64, last: i64, stable: i64) -> AbortedTxn {
 
 fn open_at(dir: &Path, base_offset: i64) -> TransactionIndex {
     let files = FileCache::new(RealDisk::new(), Background::stepped(), 10);
-    TransactionIndex::open(&files, &Directory::new(dir.to_path_buf()), Offset(base_offset)).unwrap()
+    let log = FileName::new(Offset(base_offset), FileKind::Log);
+    TransactionIndex::open(&files, &Directory::new(dir.to_path_buf()), log).unwrap()
 }
 
 fn open(dir: &tempfile::TempDir) -> TransactionIndex {
