@@ -8,7 +8,7 @@ use crate::record::batch::{
 };
 use crate::record::compression::{self, Codec};
 use crate::record::control::ControlRecord;
-use crate::record::record::{self, Header};
+use crate::record::record::{self, Header, Record};
 use crate::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId};
 
 /// Collects records and makes a batch of them.
@@ -116,6 +116,20 @@ impl RecordBatchBuilder {
         self.record_count += 1;
         self.last_offset = Some(offset);
         self.max_timestamp = self.max_timestamp.max(timestamp);
+    }
+
+    /// Appends `record` of a batch with the same base offset, whose timestamps count from `base_timestamp`; `encoded` is
+    /// how it stands there.
+    pub fn append_copy(&mut self, base_timestamp: i64, record: &Record<'_>, encoded: &[u8]) {
+        if self.log_append_time_ms.is_some() || *self.base_timestamp.get_or_insert(record.timestamp) != base_timestamp {
+            let headers: Vec<Header<'_>> = record.headers.iter().collect();
+            return self.append_at(record.offset, record.timestamp, record.key, record.value, headers.into_iter());
+        }
+        assert!(self.last_offset.is_none_or(|last| last < record.offset), "offsets grow within a batch");
+        self.bytes.extend_from_slice(encoded);
+        self.record_count += 1;
+        self.last_offset = Some(record.offset);
+        self.max_timestamp = self.max_timestamp.max(record.timestamp);
     }
 
     /// Makes `offset` the last of the batch, though there is no record at it (any more).

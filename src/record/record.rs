@@ -131,6 +131,11 @@ impl<'a> Records<'a> {
         Records { cursor: Cursor { bytes: body }, base: header.into(), left: header.record_count() }
     }
 
+    /// The bytes behind the last record that was returned.
+    pub fn rest(&self) -> &'a [u8] {
+        self.cursor.bytes
+    }
+
     fn read(&mut self) -> Result<Record<'a>, RecordsError> {
         if self.left < 0 {
             return Err(RecordsError::NegativeCount(self.left));

@@ -20,6 +20,7 @@ use crate::config::{BrokerConfig, TopicConfig};
 use crate::metadata::image::{
     ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage, PartitionRegistration, TopicImage,
 };
+use crate::storage::cleaner::CleanerConfig;
 use crate::storage::manager::{LogManager, NewLog};
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
@@ -190,6 +191,17 @@ impl ReplicaManager {
             .collect()
     }
 
+    /// Starts compaction of the logs of partitions that are online.
+    pub fn start_cleaner(self: &Arc<Self>) {
+        let this = Arc::downgrade(self);
+        let high_watermark = move |partition: &TopicPartition| {
+            let partition = this.upgrade()?.partition(&partition.topic, partition.partition).ok()?;
+            Some(partition.high_watermark())
+        };
+        let config = CleanerConfig::of(self.settings.load().current());
+        self.logs.start_cleaner(config, Arc::new(high_watermark));
+    }
+
     /// Makes this broker's replicas what `image` says; `delta` tells what is new in it.
     pub fn apply(&self, image: &MetadataImage, delta: &MetadataDelta) {
         if delta.changed_configs.iter().any(|resource| resource.kind == ConfigResourceType::BROKER) {
@@ -326,6 +338,7 @@ impl ReplicaManager {
             warn!(complaint, "a dynamic setting of the broker cannot be used");
         }
         self.logs.update_producers(ProducerStateConfig::of(updated.current()));
+        self.logs.update_cleaner(CleanerConfig::of(updated.current()));
         self.settings.store(Arc::new(updated));
     }
 

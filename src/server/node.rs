@@ -169,6 +169,7 @@ impl Node {
         }
         let mut jobs = JoinSet::new();
         housekeeping::spawn(&mut jobs, broker.clone(), logs.clone());
+        broker.replicas.start_cleaner();
         jobs.spawn(watch_directories(failures, broker.clone(), registration.clone(), failed));
         info!(cluster_id = broker.cluster_id, topics = broker.image().topics.len(), "started");
         Ok(Node { endpoints, server, broker, logs, registration, jobs, failure })

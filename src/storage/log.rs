@@ -9,13 +9,14 @@
 //! - a log that failed ([`Log::is_failed`]) takes nothing any more, since nobody can tell what the disk holds.
 //!
 //! One lock is held over an append, a roll, a truncation; readers take none of it: they see an immutable list of
-//! segments. Called by the replica layer (partitions, the metadata log). Knows nothing of the wire, of replicas, or of
+//! segments. A second one, taken before it, keeps those apart that take segments out of the list. Called by the replica layer (partitions, the metadata log). Knows nothing of the wire, of replicas, or of
 //! the high watermark but what it is handed.
 
 pub(super) mod append;
 pub(super) mod change;
+pub(super) mod cleaning;
 mod flush;
-mod read;
+pub(super) mod read;
 #[cfg(test)]
 mod tests;
 
@@ -154,6 +155,9 @@ pub struct LogRead {
     pub first_batch_incomplete: bool,
     /// Where the first batch lies; `None` if there is none below the bound.
     pub position: Option<LogPosition>,
+    /// The segments as they were then. Compaction may replace them, and what it writes knows nothing of the aborted
+    /// transactions that it took out.
+    segments: Arc<Vec<Arc<LogSegment>>>,
 }
 
 /// A place in the log. Two places of one segment can be compared by bytes.
@@ -246,6 +250,11 @@ pub struct Log {
     pub(super) has_unsynced_names: AtomicBool,
     /// Held while the directory is synced.
     pub(super) sync_names: Mutex<()>,
+    pub(super) cleaning: cleaning::Cleaning,
+    /// Held by whoever takes segments out of the list; before [`Log::writer`].
+    pub(super) exchange: Mutex<()>,
+    /// Segments that compaction has replaced and that may still have files.
+    pub(super) replaced: Mutex<Vec<Weak<LogSegment>>>,
 }
 
 /// What only the one that changes the log may touch.

@@ -30,6 +30,7 @@ pub use load::{HostedPartition, LoadError, LoadEvent, LoadReport};
 use self::directory::LogDir;
 use crate::config::TopicConfig;
 use crate::storage::background::Lane;
+use crate::storage::cleaner::{CleanerConfig, HighWatermarks, LogCleaner};
 use crate::storage::dir_lock::LockError;
 use crate::storage::directory_name::{DirectoryKind, name_for};
 use crate::storage::disk::Space;
@@ -149,6 +150,7 @@ pub struct LogManager {
     not_busy: Condvar,
     producers: RwLock<ProducerStateConfig>,
     stage: RwLock<Stage>,
+    cleaner: Mutex<Option<LogCleaner>>,
 }
 
 /// What may be done with the logs.
@@ -182,6 +184,7 @@ impl LogManager {
             producers: RwLock::new(config.producers),
             config,
             stage: RwLock::new(Stage::Opened),
+            cleaner: Mutex::default(),
         };
         let mut last_error = String::from("there are none");
         for dir in &manager.dirs {
@@ -384,6 +387,7 @@ impl LogManager {
         for dir in changed.iter().filter(|dir| dir.is_online()) {
             self.checkpoint_recovery_points_in(dir);
             self.checkpoint_log_start_offsets_in(dir);
+            self.checkpoint_cleaner_offsets_in(dir);
         }
         failed
     }
@@ -437,6 +441,23 @@ impl LogManager {
         });
     }
 
+    /// What all logs share.
+    pub(super) fn context(&self) -> &LogContext {
+        &self.context
+    }
+
+    /// Starts compaction. `high_watermarks` is asked for each log before it is cleaned.
+    pub fn start_cleaner(self: &Arc<Self>, config: CleanerConfig, high_watermarks: HighWatermarks) {
+        *self.cleaner.lock() = Some(LogCleaner::start(self, config, high_watermarks));
+    }
+
+    /// Takes over changed settings of compaction.
+    pub fn update_cleaner(&self, config: CleanerConfig) {
+        if let Some(cleaner) = &*self.cleaner.lock() {
+            cleaner.update(config, self.context.clock.monotonic());
+        }
+    }
+
     /// Takes over changed settings of producers.
     pub fn update_producers(&self, config: ProducerStateConfig) {
         if std::mem::replace(&mut *self.producers.write(), config) == config {
@@ -451,6 +472,11 @@ impl LogManager {
     /// directories free. Before [`LogManager::load`] was done nothing is written. `broker_epoch`: -1 if this broker was
     /// never registered. Nothing can be made or deleted afterwards.
     pub fn shutdown(&self, broker_epoch: i64, high_watermarks: &BTreeMap<TopicPartition, Offset>) {
+        // Its threads use the logs.
+        let cleaner = self.cleaner.lock().take();
+        if let Some(cleaner) = cleaner {
+            cleaner.shutdown();
+        }
         let stage = std::mem::replace(&mut *self.stage.write(), Stage::Closing);
         self.close_all();
         if stage == Stage::Loaded {
@@ -458,6 +484,7 @@ impl LogManager {
             for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
                 self.checkpoint_recovery_points_in(dir);
                 self.checkpoint_log_start_offsets_in(dir);
+                self.checkpoint_cleaner_offsets_in(dir);
                 // One of the checkpoints may have failed.
                 if dir.is_online()
                     && let Err(error) = dir.mark_clean(broker_epoch)

@@ -5,6 +5,7 @@
 
 pub mod background;
 pub mod checkpoint;
+pub mod cleaner;
 pub mod dir_lock;
 pub mod directory_name;
 pub mod disk;

@@ -31,6 +31,7 @@ use crate::storage::file_cache::Directory;
 use crate::storage::file_name::{FileState, MAX_BASE_OFFSET};
 use crate::storage::leader_epochs::{self, LeaderEpochFileCache};
 use crate::storage::log::change::replay_producers;
+use crate::storage::log::cleaning::Cleaning;
 use crate::storage::log::{
     ActiveSegment, Log, LogContext, LogEnd, LogOpenError, LogParams, Markers, OPEN, ReadError, Wait, Writer,
 };
@@ -348,6 +349,9 @@ impl Recovery<'_> {
             last_flush_ms: AtomicI64::new(now_ms),
             has_unsynced_names: AtomicBool::new(self.has_new_names),
             sync_names: Mutex::new(()),
+            cleaning: Cleaning::new(),
+            exchange: Mutex::new(()),
+            replaced: Mutex::default(),
         });
         (log, self.report)
     }

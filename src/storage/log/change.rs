@@ -56,8 +56,13 @@ impl Log {
         Ok(true)
     }
 
-    /// Removes the segments that retention by time, by size or the log's start have no use for; returns how many.
+    /// Removes the segments that retention by time, by size or the log's start have no use for; returns how many. None
+    /// while the log is being cleaned: the work of that would be lost.
     pub fn delete_old_segments(&self, now_ms: i64, high_watermark: Offset) -> Result<usize, ChangeError> {
+        if self.cleaning.is_running() {
+            return Ok(0);
+        }
+        let _exchange = self.exchange.lock();
         let mut writer = self.writer.lock();
         self.change(|| {
             let mut segments = Vec::clone(&self.segments.load());
@@ -98,6 +103,7 @@ impl Log {
 
     /// Removes all records from `offset` on, and the batch that holds it as a whole. Returns whether there were any.
     pub fn truncate_to(&self, offset: Offset) -> Result<bool, ChangeError> {
+        let _exchange = self.exchange.lock();
         let mut writer = self.writer.lock();
         if offset >= self.log_end_offset() {
             return Ok(false);
@@ -114,6 +120,7 @@ impl Log {
 
     /// Removes all records; the next one gets `offset`.
     pub fn truncate_fully_and_start_at(&self, offset: Offset) -> Result<(), ChangeError> {
+        let _exchange = self.exchange.lock();
         let mut writer = self.writer.lock();
         self.change(|| self.start_anew(&mut writer, offset))
     }
@@ -133,6 +140,7 @@ impl Log {
     /// Flushes, trims and closes. Takes nothing afterwards, but can still be read. Once all logs of a directory were
     /// closed the clean-shutdown marker may be written.
     pub fn close(&self) -> Result<(), FlushError> {
+        let _exchange = self.exchange.lock();
         let mut writer = self.writer.lock();
         match self.state.load(Ordering::Acquire) {
             OPEN => {}
@@ -168,6 +176,7 @@ impl Log {
     /// Takes the log out of use and renames its directory to `topic-partition.uuid-delete`; `file.delete.delay.ms` later
     /// its files are removed. Reads that are under way finish. Returns the new directory.
     pub fn delete(&self) -> io::Result<PathBuf> {
+        let _exchange = self.exchange.lock();
         let writer = self.writer.lock();
         self.state.store(CLOSED, Ordering::Release);
         let dir = self.dir.path();
@@ -427,7 +436,7 @@ fn read_io(error: ReadError) -> ChangeError {
 }
 
 /// For files that may be deleted meanwhile.
-fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+pub(super) fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,

@@ -42,6 +42,10 @@ pub(in crate::storage) struct Commits {
 }
 
 impl Commits {
+    pub(super) fn truncations(&self) -> u64 {
+        self.truncations
+    }
+
     fn take(&mut self, is_served: impl Fn(Offset) -> bool) -> Vec<Done> {
         let (served, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|(up_to, _)| is_served(*up_to));
         self.waiting = waiting;
@@ -149,6 +153,7 @@ impl Log {
             let mut commits = self.commits.lock();
             commits.truncations += 1;
             self.recovery_point.fetch_min(log_end_offset.0, Ordering::AcqRel);
+            self.cleaning.truncate(log_end_offset);
             commits.take(|up_to| up_to > log_end_offset)
         };
         for done in in_vain {

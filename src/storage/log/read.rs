@@ -56,16 +56,18 @@ impl Log {
         min_one_batch: bool,
         wait: Wait,
     ) -> Result<LogRead, ReadError> {
-        let nothing = LogRead { slice: LogSlice::empty(), first_batch_incomplete: false, position: None };
+        let segments = self.segments.load_full();
+        let nothing =
+            |segments| LogRead { slice: LogSlice::empty(), first_batch_incomplete: false, position: None, segments };
         if start >= upper_bound {
-            return Ok(nothing);
+            return Ok(nothing(segments));
         }
-        let Some((segment, first)) = self.find(end, start, wait)? else {
-            return Ok(nothing);
+        let Some((segment, first)) = self.find(&segments, end, start, wait)? else {
+            return Ok(nothing(segments));
         };
         // Only if compaction left a gap up to the bound.
         if first.base_offset >= upper_bound {
-            return Ok(nothing);
+            return Ok(nothing(segments));
         }
         let limit = match self.limit_within(&segment, end) {
             // The bound lies behind all of this segment.
@@ -81,22 +83,25 @@ impl Log {
             slice: LogSlice::new(segment.file()?, first.position, len),
             first_batch_incomplete: wanted < first.size as usize,
             position: Some(LogPosition { segment_base_offset: segment.base_offset(), bytes: first.position }),
+            segments,
         })
     }
 
     /// How much of a segment is below the log's end.
     fn limit_within(&self, segment: &LogSegment, end: LogEnd) -> u64 {
-        if segment.base_offset() == end.segment_base_offset { end.position } else { segment.size() }
+        // It may have been cleaned since, and be shorter than its end was.
+        let size = segment.size();
+        if segment.base_offset() == end.segment_base_offset { end.position.min(size) } else { size }
     }
 
     /// The first batch whose last offset is `offset` or larger.
     fn find(
         &self,
+        segments: &[Arc<LogSegment>],
         end: LogEnd,
         offset: Offset,
         wait: Wait,
     ) -> Result<Option<(Arc<LogSegment>, BatchPosition)>, ReadError> {
-        let segments = self.segments.load();
         let recent = self.recent.lock().find(offset);
         if let Some((base_offset, batch)) = recent
             && let Ok(at) = segments.binary_search_by_key(&base_offset, |segment| segment.base_offset())
@@ -302,8 +307,23 @@ impl Log {
         start: Offset,
         wait: Wait,
     ) -> Result<Vec<AbortedTransaction>, ReadError> {
+        match self.aborted_among(&read.segments, read, start, wait) {
+            // A segment was deleted, and its files are gone.
+            Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                self.aborted_among(&self.segments.load(), read, start, wait)
+            }
+            result => result,
+        }
+    }
+
+    fn aborted_among(
+        &self,
+        segments: &[Arc<LogSegment>],
+        read: &LogRead,
+        start: Offset,
+        wait: Wait,
+    ) -> Result<Vec<AbortedTransaction>, ReadError> {
         let Some(position) = read.position else { return Ok(Vec::new()) };
-        let segments = self.segments.load();
         let first = segments.partition_point(|segment| segment.base_offset() < position.segment_base_offset);
         if !segments[first..].iter().any(|segment| segment.has_txn_index()) {
             return Ok(Vec::new());
@@ -316,7 +336,7 @@ impl Log {
             Some(_) | None => None,
         };
         let next = || segments.get(first + 1).map_or(self.log_end_offset(), |next| next.base_offset());
-        self.aborted_transactions(start, end.unwrap_or_else(next), wait)
+        collect_aborted(segments, start, end.unwrap_or_else(next), wait)
     }
 
     /// The last offset of the first batch at `position` or behind it that is indexed.
@@ -344,18 +364,35 @@ impl Log {
         end: Offset,
         wait: Wait,
     ) -> Result<Vec<AbortedTransaction>, ReadError> {
-        let segments = self.segments.load();
-        let first = segments.partition_point(|segment| segment.base_offset() <= start).saturating_sub(1);
-        let mut found = Vec::new();
-        for segment in &segments[first..] {
-            if segment.collect_aborted(start, end, wait, &mut found)? {
-                break;
-            }
-        }
-        let aborted =
-            |txn: AbortedTxn| AbortedTransaction { producer_id: txn.producer_id, first_offset: txn.first_offset };
-        Ok(found.into_iter().map(aborted).collect())
+        collect_aborted(&self.segments.load(), start, end, wait)
     }
+}
+
+fn collect_aborted(
+    segments: &[Arc<LogSegment>],
+    start: Offset,
+    end: Offset,
+    wait: Wait,
+) -> Result<Vec<AbortedTransaction>, ReadError> {
+    let aborted = |txn: AbortedTxn| AbortedTransaction { producer_id: txn.producer_id, first_offset: txn.first_offset };
+    Ok(find_aborted(segments, start, end, wait)?.into_iter().map(aborted).collect())
+}
+
+/// What the transaction indexes of `segments` say of `start..end`.
+pub(in crate::storage) fn find_aborted(
+    segments: &[Arc<LogSegment>],
+    start: Offset,
+    end: Offset,
+    wait: Wait,
+) -> Result<Vec<AbortedTxn>, ReadError> {
+    let first = segments.partition_point(|segment| segment.base_offset() <= start).saturating_sub(1);
+    let mut found = Vec::new();
+    for segment in segments.get(first..).unwrap_or_default() {
+        if segment.collect_aborted(start, end, wait, &mut found)? {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// Whether `batch` is what the entry says of it.

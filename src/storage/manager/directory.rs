@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::storage::checkpoint::{
-    CleanShutdownFile, HIGH_WATERMARKS, LOG_START_OFFSETS, OffsetCheckpointFile, RECOVERY_POINTS,
+    CLEANER_OFFSETS, CleanShutdownFile, HIGH_WATERMARKS, LOG_START_OFFSETS, OffsetCheckpointFile, RECOVERY_POINTS,
 };
 use crate::storage::dir_lock::{DirLock, LockError};
 use crate::storage::disk::Disk;
@@ -29,6 +29,7 @@ pub struct LogDir {
     pub recovery_points: Checkpoint,
     pub log_start_offsets: Checkpoint,
     pub high_watermarks: Checkpoint,
+    pub cleaner_offsets: Checkpoint,
     marker: CleanShutdownFile,
     previous_broker_epoch: Mutex<Option<i64>>,
     /// What is on disk needs no recovery once all logs are closed: all have been opened, and none failed to close.
@@ -45,6 +46,7 @@ impl LogDir {
             recovery_points: checkpoint(RECOVERY_POINTS),
             log_start_offsets: checkpoint(LOG_START_OFFSETS),
             high_watermarks: checkpoint(HIGH_WATERMARKS),
+            cleaner_offsets: checkpoint(CLEANER_OFFSETS),
             marker: CleanShutdownFile::new(disk.clone(), &path),
             previous_broker_epoch: Mutex::new(None),
             is_clean: AtomicBool::new(false),

@@ -6,6 +6,7 @@
 //! | [`LogManager::checkpoint_recovery_points`] | `log.flush.offset.checkpoint.interval.ms` |
 //! | [`LogManager::checkpoint_log_start_offsets`] | `log.flush.start.offset.checkpoint.interval.ms` |
 //! | [`LogManager::checkpoint_high_watermarks`] | `replica.high.watermark.checkpoint.interval.ms` |
+//! | [`LogManager::checkpoint_cleaner_offsets`] | each look of a cleaner thread |
 //! | [`LogManager::remove_expired_producers`] | `producer.id.expiration.check.interval.ms` |
 //!
 //! Retention is not among them: it depends on the high watermarks, so the replica layer has each log apply it.
@@ -55,6 +56,13 @@ impl LogManager {
         }
     }
 
+    /// Notes up to where each log is cleaned, of those that ever were.
+    pub fn checkpoint_cleaner_offsets(&self) {
+        for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
+            self.checkpoint_cleaner_offsets_in(dir);
+        }
+    }
+
     /// Notes how far the partitions are replicated. Those whose log is not here are left out.
     pub fn checkpoint_high_watermarks(&self, high_watermarks: &BTreeMap<TopicPartition, Offset>) {
         for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
@@ -98,6 +106,15 @@ impl LogManager {
                     (start > first_segment).then_some((partition, start))
                 });
                 starts.collect()
+            })
+        });
+    }
+
+    pub(super) fn checkpoint_cleaner_offsets_in(&self, dir: &Arc<LogDir>) {
+        self.checkpointed(dir, "cleaner offsets", || {
+            dir.cleaner_offsets.write(|| {
+                let logs = self.logs_in(dir.id).into_iter();
+                logs.filter_map(|(partition, log)| Some((partition, log.cleaned_offset()?))).collect()
             })
         });
     }

@@ -89,6 +89,7 @@ struct Job {
     partition: TopicPartition,
     recovery_point: Offset,
     log_start_offset: Offset,
+    cleaned_offset: Option<Offset>,
     clean_shutdown: bool,
 }
 
@@ -145,6 +146,7 @@ impl LogManager {
         let clean_shutdown = dir.take_marker()?;
         let recovery_points = dir.recovery_points.read()?;
         let log_start_offsets = dir.log_start_offsets.read()?;
+        let cleaned_offsets = dir.cleaner_offsets.read()?;
         let mut jobs = Vec::new();
         for entry in self.context.disk.list(&dir.path)?.into_iter().filter(|entry| entry.is_dir) {
             let path = dir.path.join(&entry.name);
@@ -161,6 +163,7 @@ impl LogManager {
                 DirectoryKind::Current => jobs.push(Job {
                     recovery_point: recovery_points.get(&partition).copied().unwrap_or_default(),
                     log_start_offset: log_start_offsets.get(&partition).copied().unwrap_or_default(),
+                    cleaned_offset: cleaned_offsets.get(&partition).copied(),
                     path,
                     partition,
                     clean_shutdown,
@@ -208,6 +211,9 @@ impl LogManager {
             Ok(opened) => opened,
             Err(error @ LogOpenError::Io { .. }) => return self.take_offline(dir, &error.to_string()),
         };
+        if let Some(offset) = job.cleaned_offset {
+            log.restore_cleaned_offset(offset);
+        }
         warn_of_repairs(partition, &report);
         dir.log_count.fetch_add(1, Ordering::Relaxed);
         if let Some(other) = self.host(partition, HostedLog { log, topic_id, dir: dir.clone() }) {

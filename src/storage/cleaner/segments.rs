@@ -1,0 +1,646 @@
+//! `Cleaner`: cleans one log at a time, with the memory of one thread.
+//!
+//! Goes through the dirty part and notes the last offset of each key; then through all segments from the log's start, group
+//! by group, and writes what survives to one segment that takes the group's place. What is looked at is the list of
+//! segments as it was at the start; everything that happens to the log meanwhile is found out by [`Cleaner::check`], or at
+//! the exchange, and ends the cleaning. What was exchanged until then stays, and is right by itself.
+//!
+//! Memory: the offset map, a buffer to read and one to write. A batch that is larger than these makes them grow to its
+//! size, until the segment is done.
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use thiserror::Error;
+
+use crate::record::batch::{BatchError, RecordBatch};
+use crate::record::record::Records;
+use crate::storage::cleaner::filter::{BatchFilter, LastRecord, Round, decompress};
+use crate::storage::cleaner::offset_map::OffsetMap;
+use crate::storage::cleaner::throttler::Throttler;
+use crate::storage::cleaner::to_clean::{LogFacts, LogToClean, SegmentFacts, group};
+use crate::storage::cleaner::transactions::CleanedTransactionMetadata;
+use crate::storage::disk::DiskFile;
+use crate::storage::index_file::IndexError;
+use crate::storage::log::append::index_io;
+use crate::storage::log::read::find_aborted;
+use crate::storage::log::{ChangeError, Log, ReadError, Wait};
+use crate::storage::segment::{LogSegment, txn_io};
+use crate::storage::time_index::TimestampEntry;
+use crate::storage::{offset_index, time_index};
+use crate::types::{Offset, ProducerId};
+
+/// After how many written bytes the system is told to begin writing them out.
+const WRITEBACK_BYTES: u64 = 8 << 20;
+
+/// Why a log was not cleaned.
+#[derive(Debug, Error)]
+pub enum CleanError {
+    /// It was closed, deleted, truncated or is no longer to be compacted; or the cleaner was stopped.
+    #[error("the cleaning was aborted")]
+    Aborted,
+    /// The disk is full.
+    #[error("no room for the cleaned segments: {0}")]
+    NoRoom(io::Error),
+    /// It holds what cannot be cleaned. Trying again would end the same way.
+    #[error("{0}")]
+    Uncleanable(String),
+    /// The disk failed.
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+/// What a cleaning did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CleanStats {
+    /// The log is clean up to here.
+    pub end_offset: Offset,
+    /// What [`Log::truncations`] said at its beginning.
+    pub truncations: u64,
+    pub map_bytes_read: u64,
+    pub map_records_read: u64,
+    pub map_utilization: f64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub records_read: u64,
+    pub records_written: u64,
+    /// Records without a key, which a compacted log should not have. They are gone.
+    pub records_without_key: u64,
+    pub map_took: Duration,
+    pub took: Duration,
+}
+
+/// Ends what cleaners do, soon.
+#[derive(Default)]
+pub struct Stop {
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Stop {
+    pub fn set(&self) {
+        *self.is_set.lock() = true;
+        self.changed.notify_all();
+    }
+
+    /// Those that wait look around.
+    pub fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    pub fn is_set(&self) -> bool {
+        *self.is_set.lock()
+    }
+
+    /// Waits, but not beyond the stop.
+    pub fn wait(&self, duration: Duration) {
+        let mut is_set = self.is_set.lock();
+        if !*is_set {
+            self.changed.wait_for(&mut is_set, duration);
+        }
+    }
+}
+
+/// The memory of a thread that cleans.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CleanerBuffers {
+    pub dedupe_bytes: usize,
+    pub dedupe_load_factor: f64,
+    /// Of each of the two.
+    pub io_bytes: usize,
+}
+
+/// See the module's documentation.
+pub struct Cleaner {
+    map: OffsetMap,
+    reader: BatchReader,
+    output: Vec<u8>,
+    io_bytes: usize,
+    filter: BatchFilter,
+    decompressed: Vec<u8>,
+    throttler: Arc<Throttler>,
+    stop: Arc<Stop>,
+}
+
+/// The log that is cleaned, as it was when the cleaning began.
+struct Target<'a> {
+    log: &'a Log,
+    segments: Arc<Vec<Arc<LogSegment>>>,
+    truncations: u64,
+}
+
+impl Cleaner {
+    pub fn new(buffers: CleanerBuffers, throttler: Arc<Throttler>, stop: Arc<Stop>) -> Cleaner {
+        let io_bytes = buffers.io_bytes.max(4096);
+        Cleaner {
+            map: OffsetMap::new(buffers.dedupe_bytes, buffers.dedupe_load_factor),
+            reader: BatchReader { buffer: Vec::new(), size: io_bytes, filled: 0 },
+            output: Vec::new(),
+            io_bytes,
+            filter: BatchFilter::new(),
+            decompressed: Vec::new(),
+            throttler,
+            stop,
+        }
+    }
+
+    /// Cleans what `wanted` says of `log`, which the caller has taken for it. Says up to where it came.
+    pub fn clean(&mut self, log: &Log, wanted: &LogToClean) -> Result<CleanStats, CleanError> {
+        let clock = log.context.clock.clone();
+        let began = clock.monotonic();
+        let truncations = log.truncations();
+        let target = Target { log, segments: log.segments.load_full(), truncations };
+        let mut stats = CleanStats { truncations, ..CleanStats::default() };
+        let result = self.clean_target(&target, wanted, clock.now_ms(), &mut stats);
+        stats.map_utilization = self.map.utilization();
+        self.map.release();
+        stats.took = clock.monotonic().saturating_sub(began);
+        match result {
+            Ok(()) => Ok(stats),
+            // Whatever was found then was perhaps not what was looked for.
+            Err(_) if self.check(&target).is_err() => Err(CleanError::Aborted),
+            Err(CleanError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                Err(CleanError::Uncleanable(format!("a file is missing: {error}")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn clean_target(
+        &mut self,
+        target: &Target<'_>,
+        wanted: &LogToClean,
+        now_ms: i64,
+        stats: &mut CleanStats,
+    ) -> Result<(), CleanError> {
+        let clock = &target.log.context.clock;
+        let began = clock.monotonic();
+        self.build_offset_map(target, wanted, stats)?;
+        stats.map_took = clock.monotonic().saturating_sub(began);
+        stats.end_offset = self.map.latest_offset().plus(1).max(wanted.first_dirty_offset);
+
+        let config = target.log.config();
+        let count = target.segments.partition_point(|segment| segment.base_offset() < stats.end_offset);
+        let segments = &target.segments[..count];
+        let facts =
+            segments.iter().map(|segment| segment_facts(segment, Wanted { index_sizes: true, ..Wanted::default() }));
+        let facts = facts.collect::<Result<Vec<_>, _>>()?;
+        let mut transactions = CleanedTransactionMetadata::default();
+        let mut rest = segments;
+        for count in group(&facts, &config, wanted.first_uncleanable_offset) {
+            let (sources, behind) = rest.split_at(count);
+            rest = behind;
+            self.clean_group(target, sources, wanted, now_ms, &mut transactions, stats)?;
+        }
+        Ok(())
+    }
+
+    /// Whether to go on.
+    fn check(&self, target: &Target<'_>) -> Result<(), CleanError> {
+        let log = target.log;
+        let is_void = self.stop.is_set()
+            || log.is_offline()
+            || !log.config.load().cleanup_policy.compact
+            || log.truncations() != target.truncations;
+        if is_void { Err(CleanError::Aborted) } else { Ok(()) }
+    }
+
+    /// Counts what was read or written, and waits if that was too fast.
+    fn throttle(&self, target: &Target<'_>, bytes: usize) -> Result<(), CleanError> {
+        let clock = &target.log.context.clock;
+        self.throttler.observe(bytes, clock.monotonic());
+        while let Some(delay) = self.throttler.delay(clock.monotonic()) {
+            // In short steps: the log may be closed meanwhile.
+            self.stop.wait(delay.min(Duration::from_millis(200)));
+            self.check(target)?;
+        }
+        Ok(())
+    }
+
+    // --- the dirty part ----------------------------------------------------------------------------------------
+
+    fn build_offset_map(
+        &mut self,
+        target: &Target<'_>,
+        wanted: &LogToClean,
+        stats: &mut CleanStats,
+    ) -> Result<(), CleanError> {
+        let (start, end) = (wanted.first_dirty_offset, wanted.first_uncleanable_offset);
+        self.map.clear_for((end.0 - start.0).max(0) as u64);
+        if start >= end {
+            return Ok(());
+        }
+        let mut transactions = CleanedTransactionMetadata::default();
+        transactions.add_aborted(find_aborted(&target.segments, start, end, Wait::ForDisk).map_err(unreadable)?);
+        let segments = &target.segments[..];
+        let first = segments.partition_point(|segment| segment.base_offset() <= start).saturating_sub(1);
+        for (n, segment) in segments.iter().enumerate().skip(first).take_while(|(_, s)| s.base_offset() < end) {
+            let next = segments.get(n + 1).map_or(end, |next| next.base_offset()).min(end);
+            if !self.map_segment(target, segment, start, &mut transactions, stats)? {
+                return Ok(());
+            }
+            // There may be a gap up to the next segment.
+            self.map.update_latest_offset(next.plus(-1));
+        }
+        Ok(())
+    }
+
+    /// Returns whether all of the segment found room in the map.
+    fn map_segment(
+        &mut self,
+        target: &Target<'_>,
+        segment: &LogSegment,
+        start: Offset,
+        transactions: &mut CleanedTransactionMetadata,
+        stats: &mut CleanStats,
+    ) -> Result<bool, CleanError> {
+        let file = segment.file().map_err(CleanError::Io)?;
+        let size = segment.size();
+        let found = segment.find(start.max(segment.base_offset()), size, Wait::ForDisk).map_err(unreadable)?;
+        let Some(found) = found else { return Ok(true) };
+        let mut walk = Walk::new(segment, found.position);
+        while walk.position < size {
+            self.check(target)?;
+            let chunk = self.reader.read(&*file, walk.position, size).map_err(CleanError::Io)?;
+            let mut at = 0;
+            while let Some(batch) = walk.next(&chunk[at..])? {
+                at += batch.bytes().len();
+                let header = batch.to_header();
+                stats.map_records_read += header.record_count().max(0) as u64;
+                if header.is_control() {
+                    transactions.on_control_batch(&header, batch.body());
+                } else if !transactions.on_batch(&header) {
+                    let body = decompress(&header, batch.body(), &mut self.decompressed).map_err(|r| walk.bad(r))?;
+                    for record in Records::new(&header, body) {
+                        let record = record.map_err(|error| walk.bad(error))?;
+                        if let Some(key) = record.key
+                            && record.offset >= start
+                            && !self.map.put(key, record.offset)
+                        {
+                            return Ok(false);
+                        }
+                    }
+                }
+                if header.last_offset() >= start {
+                    self.map.update_latest_offset(header.last_offset());
+                }
+            }
+            let (read, needed) = (chunk.len(), walk.needed);
+            stats.map_bytes_read += at as u64;
+            self.throttle(target, at)?;
+            self.reader.made_progress(&walk, at, read, needed, size)?;
+        }
+        self.restore_buffers();
+        Ok(true)
+    }
+
+    // --- a group of segments -----------------------------------------------------------------------------------
+
+    fn clean_group(
+        &mut self,
+        target: &Target<'_>,
+        sources: &[Arc<LogSegment>],
+        wanted: &LogToClean,
+        now_ms: i64,
+        transactions: &mut CleanedTransactionMetadata,
+        stats: &mut CleanStats,
+    ) -> Result<(), CleanError> {
+        self.check(target)?;
+        let log = target.log;
+        let base_offset = sources[0].base_offset();
+        let cleaned = LogSegment::create_cleaned(&log.context.files, &log.dir, base_offset).map_err(disk_error)?;
+        let cleaned = Arc::new(cleaned);
+        let result = self.clean_into(&cleaned, target, sources, wanted, now_ms, transactions, stats);
+        let is_replaced = result.and_then(|is_unchanged| {
+            // Nothing goes from the only segment of a group: it may stay as it is.
+            if is_unchanged && sources.len() == 1 {
+                return Ok(false);
+            }
+            let last = sources.last().expect("a group has a segment");
+            cleaned.seal().map_err(index_io).map_err(disk_error)?;
+            let modified_ms = last.modified_ms().map_err(CleanError::Io)?;
+            cleaned.set_modified(modified_ms).map_err(CleanError::Io)?;
+            cleaned.sync_all().map_err(disk_error)?;
+            match log.replace_segments(&cleaned, sources, target.truncations) {
+                Ok(true) => Ok(true),
+                Ok(false) | Err(ChangeError::Offline | ChangeError::OutOfRange { .. }) => Err(CleanError::Aborted),
+                Err(ChangeError::Io(error)) => Err(CleanError::Io(error)),
+            }
+        });
+        if !matches!(is_replaced, Ok(true) | Err(CleanError::Io(_))) {
+            // What cannot be removed is removed by the next start.
+            let _ = cleaned.remove();
+        }
+        is_replaced.map(drop)
+    }
+
+    /// Writes what survives of `sources`. Returns whether that is all.
+    #[expect(clippy::too_many_arguments, reason = "they are what a cleaning is made of")]
+    fn clean_into(
+        &mut self,
+        cleaned: &LogSegment,
+        target: &Target<'_>,
+        sources: &[Arc<LogSegment>],
+        wanted: &LogToClean,
+        now_ms: i64,
+        transactions: &mut CleanedTransactionMetadata,
+        stats: &mut CleanStats,
+    ) -> Result<bool, CleanError> {
+        let config = target.log.config();
+        let last_records = last_records(target.log);
+        let mut writer = CleanedWriter::new(cleaned, config.index_interval_bytes.max(0) as u64);
+        let mut is_unchanged = true;
+        for source in sources {
+            let file = source.file().map_err(CleanError::Io)?;
+            let size = source.size();
+            let end = end_of(target, source);
+            let aborted = find_aborted(&target.segments, source.base_offset(), end, Wait::ForDisk);
+            transactions.add_aborted(aborted.map_err(unreadable)?);
+            let mut walk = Walk::new(source, 0);
+            while walk.position < size {
+                self.check(target)?;
+                let chunk = self.reader.read(&*file, walk.position, size).map_err(CleanError::Io)?;
+                let mut at = 0;
+                while let Some(batch) = walk.next(&chunk[at..])? {
+                    at += batch.bytes().len();
+                    let round = Round {
+                        map: &self.map,
+                        upper_bound: wanted.first_uncleanable_offset,
+                        delete_retention_ms: config.delete_retention_ms,
+                        now_ms,
+                    };
+                    let start = self.output.len();
+                    let filtered = self
+                        .filter
+                        .filter(&round, transactions, &last_records, &batch, &mut self.output)
+                        .map_err(|reason| walk.bad(reason))?;
+                    is_unchanged &= filtered.is_unchanged;
+                    stats.records_read += filtered.records_read;
+                    stats.records_written += filtered.records_written;
+                    stats.records_without_key += filtered.records_without_key;
+                    if let Some(header) = filtered.written {
+                        let timestamp = header.max_timestamp();
+                        writer.index(header.last_offset(), timestamp, start as u64, header.size_in_bytes() as u64)?;
+                    }
+                    if let Some(aborted) = filtered.retained_abort {
+                        cleaned.append_aborted(&aborted).map_err(txn_io).map_err(disk_error)?;
+                    }
+                    if self.output.len() >= self.io_bytes {
+                        stats.bytes_written += self.output.len() as u64;
+                        writer.write(&mut self.output)?;
+                    }
+                }
+                let (read, needed) = (chunk.len(), walk.needed);
+                stats.bytes_read += at as u64;
+                stats.bytes_written += self.output.len() as u64;
+                let written = writer.write(&mut self.output)?;
+                self.throttle(target, at + written)?;
+                self.reader.made_progress(&walk, at, read, needed, size)?;
+            }
+            self.restore_buffers();
+        }
+        Ok(is_unchanged)
+    }
+
+    /// Gives back what a large batch has taken.
+    fn restore_buffers(&mut self) {
+        self.reader.size = self.io_bytes;
+        for buffer in [&mut self.reader.buffer, &mut self.output, &mut self.decompressed] {
+            if buffer.capacity() > 2 * self.io_bytes {
+                *buffer = Vec::new();
+            }
+        }
+        self.filter.restore(self.io_bytes);
+    }
+}
+
+/// Reads a segment's file, a stretch at a time.
+struct BatchReader {
+    buffer: Vec<u8>,
+    size: usize,
+    filled: usize,
+}
+
+impl BatchReader {
+    /// What is at `position`: as much as fits in the buffer, or up to `end`.
+    fn read(&mut self, file: &dyn DiskFile, position: u64, end: u64) -> io::Result<&[u8]> {
+        let wanted = self.size.min(usize::try_from(end - position).unwrap_or(usize::MAX));
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
+        }
+        self.filled = file.read_up_to(&mut self.buffer[..wanted], position)?;
+        Ok(&self.buffer[..self.filled])
+    }
+
+    /// Sees to it that the next read brings more if this one did not hold a whole batch.
+    fn made_progress(
+        &mut self,
+        walk: &Walk<'_>,
+        consumed: usize,
+        read: usize,
+        needed: usize,
+        end: u64,
+    ) -> Result<(), CleanError> {
+        if consumed > 0 {
+            return Ok(());
+        }
+        let room = end - walk.position;
+        if needed as u64 > room || (read as u64) < room.min(self.size as u64) {
+            return Err(walk.bad(format!("a batch of {needed} bytes ends behind the {room} that are left")));
+        }
+        self.size = self.size.max(needed);
+        Ok(())
+    }
+}
+
+/// The way through a segment's batches.
+struct Walk<'a> {
+    segment: &'a LogSegment,
+    /// Of the next batch.
+    position: u64,
+    next_offset: Offset,
+    /// How many bytes the batch has that was cut off.
+    needed: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(segment: &'a LogSegment, position: u64) -> Walk<'a> {
+        Walk { segment, position, next_offset: segment.base_offset(), needed: 0 }
+    }
+
+    /// The batch at the start of `bytes`, if all of it is there. What is damaged is not cleaned: it would come out of it
+    /// with a right checksum.
+    fn next<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<RecordBatch<'b>>, CleanError> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let batch = match RecordBatch::parse(bytes) {
+            Ok(batch) => batch,
+            Err(BatchError::Incomplete { needed, .. }) => {
+                self.needed = needed;
+                return Ok(None);
+            }
+            Err(error) => return Err(self.bad(error)),
+        };
+        if !batch.is_crc_valid() {
+            return Err(self.bad("the checksum is wrong"));
+        }
+        let (base, last) = (batch.base_offset(), batch.last_offset());
+        if base < self.next_offset || last < base || last.0 - self.segment.base_offset().0 > i64::from(i32::MAX) {
+            return Err(self.bad(format!("offsets from {base} to {last} cannot stand there")));
+        }
+        self.next_offset = last.plus(1);
+        self.position += batch.bytes().len() as u64;
+        Ok(Some(batch))
+    }
+
+    fn bad(&self, reason: impl std::fmt::Display) -> CleanError {
+        let base_offset = self.segment.base_offset();
+        CleanError::Uncleanable(format!("segment {base_offset} near byte {}: {reason}", self.position))
+    }
+}
+
+/// Writes a cleaned segment and its indexes.
+struct CleanedWriter<'a> {
+    segment: &'a LogSegment,
+    index_interval: u64,
+    since_index_entry: u64,
+    written_back: u64,
+}
+
+impl<'a> CleanedWriter<'a> {
+    fn new(segment: &'a LogSegment, index_interval: u64) -> CleanedWriter<'a> {
+        CleanedWriter { segment, index_interval, since_index_entry: 0, written_back: 0 }
+    }
+
+    /// Notes a batch that stands at `at` in what is going to be written.
+    fn index(&mut self, last_offset: Offset, timestamp: i64, at: u64, size: u64) -> Result<(), CleanError> {
+        let entry = TimestampEntry { timestamp, offset: last_offset };
+        self.segment.observe_timestamp(entry).map_err(index_io).map_err(disk_error)?;
+        if self.since_index_entry > self.index_interval {
+            let position = self.segment.size() + at;
+            self.segment.append_index_entries(last_offset, position).map_err(index_io).map_err(disk_error)?;
+            self.since_index_entry = 0;
+        }
+        self.since_index_entry += size;
+        Ok(())
+    }
+
+    /// Writes and empties `output`; returns its size.
+    fn write(&mut self, output: &mut Vec<u8>) -> Result<usize, CleanError> {
+        let written = output.len();
+        if written == 0 {
+            return Ok(0);
+        }
+        self.segment.write(&mut [IoSlice::new(output)]).map_err(disk_error)?;
+        let end = self.segment.size() + written as u64;
+        self.segment.publish(end);
+        output.clear();
+        if end - self.written_back >= WRITEBACK_BYTES {
+            // A hint.
+            let _ = self.segment.start_writeback(self.written_back, end - self.written_back);
+            self.written_back = end;
+        }
+        Ok(written)
+    }
+}
+
+/// Where the offsets of a source end.
+fn end_of(target: &Target<'_>, source: &LogSegment) -> Offset {
+    let next = target.segments.partition_point(|segment| segment.base_offset() <= source.base_offset());
+    target.segments.get(next).map_or(target.log.log_end_offset(), |next| next.base_offset())
+}
+
+fn last_records(log: &Log) -> HashMap<ProducerId, LastRecord> {
+    log.with_producers(|producers| {
+        let last = |entry: &&crate::storage::producer_state::ProducerStateEntry| {
+            let last_data_offset = Some(entry.last_data_offset()).filter(|offset| offset.0 >= 0);
+            (entry.producer_id, LastRecord { last_data_offset, producer_epoch: entry.producer_epoch })
+        };
+        producers.active_producers().iter().map(last).collect()
+    })
+}
+
+/// What there is to know of a log, to choose by.
+pub fn log_facts(log: &Log, high_watermark: Offset) -> Result<LogFacts, CleanError> {
+    let config = log.config();
+    let segments = log.segments.load_full();
+    let wants_largest = config.min_compaction_lag_ms > 0;
+    let wants_first = config.max_compaction_lag_ms < log.context.clock.now_ms();
+    let dirty = log.cleaned_offset().unwrap_or_default();
+    let active = segments.len() - 1;
+    let facts = segments.iter().enumerate().map(|(n, segment)| {
+        let is_dirty = n < active && segments[n + 1].base_offset() > dirty;
+        let wanted = Wanted {
+            largest_timestamp: wants_largest && is_dirty,
+            first_timestamp: wants_first && is_dirty,
+            index_sizes: false,
+        };
+        segment_facts(segment, wanted)
+    });
+    let segments = facts.collect::<Result<Vec<_>, _>>()?;
+    Ok(LogFacts {
+        log_start_offset: log.log_start_offset(),
+        log_end_offset: log.log_end_offset(),
+        last_stable_offset: log.first_unstable_offset().map_or(high_watermark, |first| first.min(high_watermark)),
+        cleaned_offset: log.cleaned_offset(),
+        segments,
+    })
+}
+
+/// Which facts are looked up; the others are zero.
+#[derive(Clone, Copy, Default)]
+struct Wanted {
+    largest_timestamp: bool,
+    first_timestamp: bool,
+    index_sizes: bool,
+}
+
+fn segment_facts(segment: &LogSegment, wanted: Wanted) -> Result<SegmentFacts, CleanError> {
+    type Count = fn(&LogSegment) -> Result<u32, IndexError>;
+    let index_size = |count: Count, entry_size: usize| match wanted.index_sizes.then(|| count(segment)) {
+        None => Ok(0),
+        Some(Ok(count)) => Ok(u64::from(count) * entry_size as u64),
+        // It is built anew.
+        Some(Err(IndexError::Corrupt(_))) => Ok(0),
+        Some(Err(error)) => Err(CleanError::Io(index_io(error))),
+    };
+    let largest_timestamp_ms = match wanted.largest_timestamp {
+        false => 0,
+        true => match segment.max_timestamp() {
+            Ok(Some(max)) => max.timestamp,
+            Ok(None) | Err(IndexError::Corrupt(_)) => segment.modified_ms().map_err(CleanError::Io)?,
+            Err(error) => return Err(CleanError::Io(index_io(error))),
+        },
+    };
+    let first = match wanted.first_timestamp {
+        true => segment.first_frame(Wait::ForDisk).map_err(unreadable)?,
+        false => None,
+    };
+    Ok(SegmentFacts {
+        base_offset: segment.base_offset(),
+        size: segment.size(),
+        largest_timestamp_ms,
+        first_timestamp_ms: first.map(|frame| frame.max_timestamp()),
+        offset_index_size: index_size(|segment| segment.offset_index().count(Wait::ForDisk), offset_index::ENTRY_SIZE)?,
+        time_index_size: index_size(|segment| segment.time_index().count(Wait::ForDisk), time_index::ENTRY_SIZE)?,
+    })
+}
+
+fn unreadable(error: ReadError) -> CleanError {
+    match error {
+        ReadError::Io(error) => CleanError::Io(error),
+        error => CleanError::Uncleanable(error.to_string()),
+    }
+}
+
+/// An error of writing: a full disk is no broken one.
+fn disk_error(error: io::Error) -> CleanError {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => CleanError::NoRoom(error),
+        _ => CleanError::Io(error),
+    }
+}
