@@ -1,4 +1,4 @@
-//! Every message but Produce and Fetch, by the structs and schemas of the `kafka-protocol` crate (Kafka 4.1's).
+//! Every message but those written by hand, by the structs and schemas of the `kafka-protocol` crate (Kafka 4.1's).
 //!
 //! This is the one door to that crate's codec. No request reaches it but through [`super::schema`], for it trusts the
 //! counts that it reads. Its schemas lag Kafka 4.3's by a version here and there, see [`schema_version`].

@@ -3,10 +3,11 @@
 //! - [`versions`]: the one table of what is served.
 //! - [`errors`]: the error codes, and errors as responses tell them.
 //! - [`header`]: request and response headers.
-//! - [`messages`]: all messages but the two hot ones, with the structs of the `kafka-protocol` crate.
+//! - [`messages`]: all messages but those written by hand, with the structs of the `kafka-protocol` crate.
 //! - [`schema`]: the walk over a request's body that precedes the crate.
 //! - [`produce`], [`fetch`]: written by hand, for these carry the records and must not copy them.
 //! - [`leader`]: what both of them tell of the leader.
+//! - [`offset_commit`], [`offset_fetch`]: by hand, for the crate lags Kafka by a version, and the first is hot.
 //! - [`frame`]: an encoded response, which may have pieces of files between its bytes.
 //! - [`wire`]: the primitive types that the hand-written codecs are made of.
 //!
@@ -20,6 +21,8 @@ pub mod frame;
 pub mod header;
 pub mod leader;
 pub mod messages;
+pub mod offset_commit;
+pub mod offset_fetch;
 pub mod produce;
 pub mod schema;
 pub mod versions;

@@ -1,7 +1,7 @@
 //! The primitive types of the wire (integers, strings, arrays, tagged fields), read from a frame without copying and
 //! written to a buffer.
 //!
-//! The hand-written codecs ([`super::header`], [`super::produce`], [`super::fetch`]) are made of these. Reading checks
+//! The hand-written codecs ([`super::header`], [`super::produce`], [`super::fetch`] and others) are made of these. Reading checks
 //! everything against the bytes that are there and allocates nothing by a count that the peer made up. What is
 //! accepted is what Kafka accepts: any negative length is a null, any byte but 0 is true, text that is not UTF-8 gets
 //! replacement characters.
@@ -41,17 +41,29 @@ pub type Result<T> = std::result::Result<T, DecodeError>;
 /// The longest string, in bytes. Compact lengths could say more, but Kafka takes no more there either.
 pub const MAX_STRING_LENGTH: usize = i16::MAX as usize;
 
+/// Entries of arrays and tagged fields that all of a request may have. An entry of two bytes becomes a struct of a
+/// hundred, and more in the answer; so it is this that bounds what a request costs, not its length. The largest clusters
+/// have fewer partitions.
+pub const MAX_ENTRIES: usize = 1 << 20;
+
 /// Reads a message from the front to the back; the bytes read leave `bytes`.
 #[derive(Debug)]
 pub struct Reader<'a> {
     bytes: &'a mut Bytes,
     flexible: bool,
+    /// Array entries that may still come.
+    entries_left: usize,
 }
 
 impl<'a> Reader<'a> {
     /// A reader of a message whose version is flexible (KIP-482) or not.
     pub fn new(bytes: &'a mut Bytes, flexible: bool) -> Reader<'a> {
-        Reader { bytes, flexible }
+        Reader { bytes, flexible, entries_left: usize::MAX }
+    }
+
+    /// Refuses messages whose arrays have more than [`MAX_ENTRIES`] entries in all.
+    pub fn with_bounded_entries(self) -> Reader<'a> {
+        Reader { entries_left: MAX_ENTRIES, ..self }
     }
 
     /// Bytes not read yet.
@@ -150,11 +162,17 @@ impl<'a> Reader<'a> {
     /// The count of an array whose entries take `entry_size` bytes or more each; bounded by what the frame can hold,
     /// so that it may be allocated for.
     pub fn count(&mut self, field: &'static str, entry_size: usize) -> Result<usize> {
-        let count = self.length(false)?.ok_or(DecodeError::Null { field })?;
+        self.nullable_count(field, entry_size)?.ok_or(DecodeError::Null { field })
+    }
+
+    /// The count of an array that may be null, see [`Self::count`].
+    pub fn nullable_count(&mut self, field: &'static str, entry_size: usize) -> Result<Option<usize>> {
+        let Some(count) = self.length(false)? else { return Ok(None) };
         if count > self.remaining() / entry_size {
             return Err(DecodeError::Count { field, count });
         }
-        Ok(count)
+        self.entries_left = self.entries_left.checked_sub(count).ok_or(DecodeError::Entries { limit: MAX_ENTRIES })?;
+        Ok(Some(count))
     }
 
     /// Passes over the tagged fields that end a struct. `known` is called with each tag and reads the value if it
@@ -261,6 +279,10 @@ impl Writer {
         } else {
             self.i32(length.map_or(-1, |length| length as i32));
         }
+    }
+
+    pub fn bool(&mut self, value: bool) {
+        self.bytes.put_u8(value.into());
     }
 
     /// Text. What is longer than a string can be is cut there, at a character: half a message serves a person better

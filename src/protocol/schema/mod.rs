@@ -21,7 +21,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::versions::ApiKey;
-use super::wire::{DecodeError, MAX_STRING_LENGTH, replace_malformed};
+use super::wire::{DecodeError, MAX_ENTRIES, MAX_STRING_LENGTH, replace_malformed};
 
 pub use requests::REQUESTS;
 
@@ -151,11 +151,6 @@ enum Width {
     Two,
     Four,
 }
-
-/// Entries of arrays and tagged fields that all of a request may have. An entry of two bytes becomes a struct of a
-/// hundred, and more in the answer; so it is this that bounds what a request costs, not its length. The largest clusters
-/// have fewer partitions.
-const MAX_ENTRIES: usize = 1 << 20;
 
 #[derive(Debug)]
 struct Walk<'a> {
