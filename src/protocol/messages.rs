@@ -14,6 +14,8 @@
 //! | Metadata | `cluster_authorized_operations` | 8-10 |
 //! | FindCoordinator | `error_code`, `node_id`, `host`, `port` | 0-3 |
 //! | FindCoordinator | `coordinators` | 4+ |
+//! | DescribeGroups | group's `error_message` | 6+ |
+//! | DescribeGroups | group's `authorized_operations` | 3+ |
 //! | DeleteTopics | topic's `name` null | 6+ |
 //! | DescribeCluster | `endpoint_type` | 1+ |
 //! | DescribeCluster | broker's `is_fenced` | 2+ |

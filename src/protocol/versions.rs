@@ -215,7 +215,11 @@ pub const SERVED: &[Served] = &[
     served(ApiKey::Fetch, 4, 18),
     served(ApiKey::ListOffsets, 1, 11),
     served(ApiKey::Metadata, 0, 13),
+    served(ApiKey::OffsetCommit, 2, 10),
+    served(ApiKey::OffsetFetch, 1, 10),
     served(ApiKey::FindCoordinator, 0, 6),
+    served(ApiKey::DescribeGroups, 0, 6),
+    served(ApiKey::ListGroups, 0, 5),
     served(ApiKey::ApiVersions, 0, 4),
     served(ApiKey::CreateTopics, 2, 7),
     served(ApiKey::DeleteTopics, 1, 6),
@@ -225,8 +229,11 @@ pub const SERVED: &[Served] = &[
     served(ApiKey::DescribeConfigs, 1, 4),
     served(ApiKey::AlterConfigs, 0, 2),
     served(ApiKey::CreatePartitions, 0, 3),
+    served(ApiKey::DeleteGroups, 0, 2),
     served(ApiKey::IncrementalAlterConfigs, 0, 1),
+    served(ApiKey::OffsetDelete, 0, 0),
     served(ApiKey::DescribeCluster, 0, 2),
+    served(ApiKey::ListConfigResources, 0, 1),
     served(ApiKey::DescribeTopicPartitions, 0, 0),
 ];
 

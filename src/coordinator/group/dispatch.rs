@@ -30,6 +30,11 @@ impl GroupType {
             GroupType::Consumer => "consumer",
         }
     }
+
+    /// The type of that name, in any case.
+    pub fn parse(name: &str) -> Option<GroupType> {
+        [GroupType::Classic, GroupType::Consumer].into_iter().find(|group| group.name().eq_ignore_ascii_case(name))
+    }
 }
 
 /// Who commits offsets.

@@ -4,6 +4,7 @@
 //! (JoinGroup, SyncGroup, Heartbeat, LeaveGroup), [`consumer`] (KIP-848), [`offsets`]. Pure: see
 //! [`crate::coordinator::shard`].
 
+pub mod admin;
 pub mod assignor;
 pub mod classic;
 pub mod consumer;

@@ -9,18 +9,25 @@ mod alter_configs;
 mod api_versions;
 mod create_partitions;
 mod create_topics;
+mod delete_groups;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_groups;
 mod describe_topic_partitions;
 mod fetch;
 mod find_coordinator;
 mod incremental_alter_configs;
 mod init_producer_id;
 mod leader_hints;
+mod list_config_resources;
+mod list_groups;
 mod list_offsets;
 mod metadata;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
 mod offset_for_leader_epoch;
 mod partition_errors;
 mod produce;
@@ -37,7 +44,7 @@ use super::broker::Broker;
 use super::request::{FailableRequest, RequestError};
 use crate::net::{ConnectionContext, Reply, Response};
 use crate::protocol::versions::ApiKey;
-use crate::protocol::{RequestHeader, messages};
+use crate::protocol::{ApiError, DecodeError, RequestHeader, messages};
 
 /// Answers the request that `header` and `body` make up. Every API of the version table has its line here.
 pub fn handle(
@@ -55,6 +62,12 @@ pub fn handle(
         ApiKey::ListOffsets => call.in_order(list_offsets::handle),
         ApiKey::OffsetForLeaderEpoch => call.now(offset_for_leader_epoch::handle),
         ApiKey::FindCoordinator => call.in_order(find_coordinator::handle),
+        ApiKey::OffsetCommit => call.in_order(offset_commit::handle),
+        ApiKey::OffsetFetch => call.in_order(offset_fetch::handle),
+        ApiKey::OffsetDelete => call.in_order(offset_delete::handle),
+        ApiKey::ListGroups => call.in_order(list_groups::handle),
+        ApiKey::DescribeGroups => call.in_order(describe_groups::handle),
+        ApiKey::DeleteGroups => call.in_order(delete_groups::handle),
         ApiKey::InitProducerId => call.in_order(init_producer_id::handle),
         ApiKey::CreateTopics => call.in_order(create_topics::handle),
         ApiKey::DeleteTopics => call.in_order(delete_topics::handle),
@@ -63,6 +76,7 @@ pub fn handle(
         ApiKey::DescribeConfigs => call.now(describe_configs::handle),
         ApiKey::AlterConfigs => call.in_order(alter_configs::handle),
         ApiKey::IncrementalAlterConfigs => call.in_order(incremental_alter_configs::handle),
+        ApiKey::ListConfigResources => call.now(list_config_resources::handle),
         ApiKey::DescribeCluster => call.now(describe_cluster::handle),
         ApiKey::DescribeTopicPartitions => call.now(describe_topic_partitions::handle),
         _ => Err(RequestError::Refused("the API has no handler")),
@@ -83,6 +97,22 @@ impl Call {
         let request = messages::decode(&mut self.body, self.header.api_version)?;
         note_leftover(&self.header, &self.body);
         Ok(request)
+    }
+
+    /// Reads the body by a hand-written codec.
+    pub fn decode_by_hand<T>(
+        &mut self,
+        decode: fn(&mut Bytes, i16) -> Result<T, DecodeError>,
+    ) -> Result<T, RequestError> {
+        let request = decode(&mut self.body, self.header.api_version)?;
+        note_leftover(&self.header, &self.body);
+        Ok(request)
+    }
+
+    /// A refusal whose reason has no place in the answer.
+    fn note_refusal(&self, error: &ApiError) {
+        debug!(api_key = %self.header.api_key, api_version = self.header.api_version,
+            client = self.header.client_id(), %error, "request refused");
     }
 
     /// Writes the answer.

@@ -20,6 +20,15 @@ impl GroupShard {
         };
         HeartbeatResponse::default().with_error_code(code.code())
     }
+
+    /// A member that commits offsets is still there, too.
+    pub(in super::super) fn keep_classic_session(&mut self, group_id: &str, member_id: &str, step: &mut Step<'_>) {
+        if let Some(Group::Classic(group)) = self.groups.get_mut(group_id)
+            && matches!(group.state(), ClassicGroupState::Stable | ClassicGroupState::PreparingRebalance)
+        {
+            GroupStep { group, timers: &mut self.timers, step }.reschedule_heartbeat(member_id);
+        }
+    }
 }
 
 impl GroupStep<'_, '_> {

@@ -6,12 +6,14 @@
 //! | [`group`](ClassicGroup), [`member`](ClassicGroupMember), [`state`](ClassicGroupState) | who is in a group, and the states it goes through |
 //! | `rebalance` | what leads from one generation to the next, and its timers |
 //! | `join`, `sync`, `heartbeat`, `leave` | one request each |
+//! | `describe` | what DescribeGroups tells of a group |
 //! | `records` | the group as its record has it |
 //! | `validation` | what a group allows to other requests |
 //!
 //! A group's soft state changes at once, before its record is written. A step that writes one says in a
 //! [`Continuation`] what else happens once that is done, and what if it fails. A step writes one record at most.
 
+mod describe;
 mod group;
 mod heartbeat;
 mod join;
