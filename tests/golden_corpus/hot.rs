@@ -185,25 +185,25 @@ pub fn has_topic_names(version: i16) -> bool {
     version < FIRST_TOPIC_ID_VERSION
 }
 
-fn entries<T>(value: &Value, mut entry: impl FnMut(&Value) -> T) -> Vec<T> {
+pub fn entries<T>(value: &Value, mut entry: impl FnMut(&Value) -> T) -> Vec<T> {
     value.as_array().into_iter().flatten().map(&mut entry).collect()
 }
 
-fn int(value: &Value) -> i64 {
+pub fn int(value: &Value) -> i64 {
     value.as_i64().unwrap_or_else(|| panic!("a number: {value}"))
 }
 
-fn text(value: &Value) -> Option<StrBytes> {
+pub fn text(value: &Value) -> Option<StrBytes> {
     value.as_str().map(|text| StrBytes::from_string(text.to_owned()))
 }
 
-fn topic_id(value: &Value) -> TopicId {
+pub fn topic_id(value: &Value) -> TopicId {
     let Some(text) = value.as_str() else { return TopicId::ZERO };
     let bytes = URL_SAFE_NO_PAD.decode(text).expect("base64");
     TopicId(uuid::Uuid::from_slice(&bytes).expect("an id"))
 }
 
-fn error_code(value: &Value) -> ErrorCode {
+pub fn error_code(value: &Value) -> ErrorCode {
     ErrorCode::from_code(int(value) as i16).expect("an error code")
 }
 

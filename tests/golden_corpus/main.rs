@@ -11,6 +11,7 @@
 mod debug_tree;
 mod golden;
 mod hot;
+mod offsets;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use debug_tree::{assert_matches, debug_tree};
@@ -19,6 +20,8 @@ use kafka_protocol::messages as kafka;
 use kafka_protocol::protocol::{Decodable, Request, StrBytes};
 use ottla::protocol::fetch::FetchRequest;
 use ottla::protocol::header::HeaderError;
+use ottla::protocol::offset_commit::OffsetCommitRequest;
+use ottla::protocol::offset_fetch::OffsetFetchRequest;
 use ottla::protocol::produce::ProduceRequest;
 use ottla::protocol::versions::SERVED;
 use ottla::protocol::{ApiKey, RequestHeader, messages, schema};
@@ -45,6 +48,27 @@ fn codec(api_key: ApiKey) -> Codec {
             response: check_fetch_response,
             read: |body, version| FetchRequest::decode(body, version).ok().map(|request| format!("{request:?}")),
         },
+        ApiKey::OffsetCommit => Codec {
+            request: check_offset_commit_request,
+            response: check_offset_commit_response,
+            read: |body, version| OffsetCommitRequest::decode(body, version).ok().map(|request| format!("{request:?}")),
+        },
+        ApiKey::OffsetFetch => Codec {
+            request: check_offset_fetch_request,
+            response: check_offset_fetch_response,
+            read: |body, version| OffsetFetchRequest::decode(body, version).ok().map(|request| format!("{request:?}")),
+        },
+        ApiKey::JoinGroup => of_crate::<kafka::JoinGroupRequest>(),
+        ApiKey::Heartbeat => of_crate::<kafka::HeartbeatRequest>(),
+        ApiKey::LeaveGroup => of_crate::<kafka::LeaveGroupRequest>(),
+        ApiKey::SyncGroup => of_crate::<kafka::SyncGroupRequest>(),
+        ApiKey::DescribeGroups => of_crate::<kafka::DescribeGroupsRequest>(),
+        ApiKey::ListGroups => of_crate::<kafka::ListGroupsRequest>(),
+        ApiKey::DeleteGroups => of_crate::<kafka::DeleteGroupsRequest>(),
+        ApiKey::OffsetDelete => of_crate::<kafka::OffsetDeleteRequest>(),
+        ApiKey::ConsumerGroupHeartbeat => of_crate::<kafka::ConsumerGroupHeartbeatRequest>(),
+        ApiKey::ConsumerGroupDescribe => of_crate::<kafka::ConsumerGroupDescribeRequest>(),
+        ApiKey::ListConfigResources => of_crate::<kafka::ListConfigResourcesRequest>(),
         ApiKey::ListOffsets => of_crate::<kafka::ListOffsetsRequest>(),
         ApiKey::Metadata => of_crate::<kafka::MetadataRequest>(),
         ApiKey::FindCoordinator => of_crate::<kafka::FindCoordinatorRequest>(),
@@ -124,6 +148,30 @@ fn check_fetch_response(frame: &Bytes, header: &RequestHeader, mut body: Bytes, 
     let mut records = partitions.map(|partition| partition.records.unwrap_or_default());
     let ours = hot::encode_fetch_response(json, &mut records, header);
     assert_eq!(ours, frame, "the bytes of the response");
+}
+
+fn check_offset_commit_request(frame: &Bytes, header: &RequestHeader, body: &mut Bytes, json: &Value) {
+    let request = OffsetCommitRequest::decode(body, header.api_version).expect("a request");
+    assert_matches(json, &offsets::commit_request_json(&request), "request");
+    if body.is_empty() {
+        assert!(frame.ends_with(&request.encode(header.api_version)), "the bytes of the request");
+    }
+}
+
+fn check_offset_commit_response(frame: &Bytes, header: &RequestHeader, _: Bytes, json: &Value) {
+    assert_eq!(offsets::encode_commit_response(json, header), frame, "the bytes of the response");
+}
+
+fn check_offset_fetch_request(frame: &Bytes, header: &RequestHeader, body: &mut Bytes, json: &Value) {
+    let request = OffsetFetchRequest::decode(body, header.api_version).expect("a request");
+    assert_matches(json, &offsets::fetch_request_json(&request, header.api_version), "request");
+    if body.is_empty() {
+        assert!(frame.ends_with(&request.encode(header.api_version)), "the bytes of the request");
+    }
+}
+
+fn check_offset_fetch_response(frame: &Bytes, header: &RequestHeader, _: Bytes, json: &Value) {
+    assert_eq!(offsets::encode_fetch_response(json, header), frame, "the bytes of the response");
 }
 
 /// Runs a check and says where it failed.
@@ -244,7 +292,8 @@ fn every_version_that_is_served_as_kafka_writes_it() {
             assert!(both.iter().all(|count| *count >= 5), "{} v{version}: {both:?} messages", served.api_key);
         }
     }
-    for message in &written {
+    // There are messages of APIs to come.
+    for message in written.iter().filter(|message| message.api_key.served().is_some()) {
         at(&message.place, || check_written(message));
     }
 }

@@ -87,5 +87,3 @@ fn tombstone(group_id: &str, topic: &str, partition: PartitionId) -> GroupRecord
     GroupRecord::OffsetCommit(key, None)
 }
 
-#[cfg(test)]
-mod tests;
