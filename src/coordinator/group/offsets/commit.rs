@@ -2,9 +2,10 @@
 
 use super::super::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use super::super::{CommitScope, Committer, GroupShard, Step};
+use crate::coordinator::shard::TransactionalProducer;
 use crate::protocol::offset_commit::{DEFAULT_RETENTION_TIME_MS, OffsetCommitPartition};
 use crate::protocol::{ApiError, ErrorCode};
-use crate::types::{ProducerEpoch, ProducerId, TopicId};
+use crate::types::TopicId;
 
 /// Offsets to be committed. Their topics and partitions exist, as far as the broker knows.
 #[derive(Debug)]
@@ -52,8 +53,7 @@ impl GroupShard {
     pub fn commit_transactional_offsets(
         &mut self,
         commit: &OffsetCommit<'_>,
-        producer_id: ProducerId,
-        producer_epoch: ProducerEpoch,
+        producer: TransactionalProducer,
         step: &mut Step<'_>,
     ) -> Result<Vec<ErrorCode>, ApiError> {
         // What only members of the consumer protocol understand is told in older words.
@@ -66,7 +66,7 @@ impl GroupShard {
         if records.is_empty() {
             self.group_for_offsets(commit.group_id);
         } else {
-            step.within_transaction(producer_id, producer_epoch);
+            step.within_transaction(producer);
         }
         step.append_all(records);
         Ok(codes)
