@@ -13,6 +13,7 @@ pub mod coordinator;
 mod dispatch;
 pub mod offsets;
 pub mod records;
+pub mod subscription_regex;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
