@@ -41,6 +41,9 @@ def main():
         command.add_argument("-v", "--verbose", action="store_true", help="each scenario as it ends; each difference in full")
     options = parser.parse_args()
     scenarios = [s for s in scenario.load() if re.search(options.only, s.name)]
+    if getattr(options, "bootstrap", None) and (others := [s for s in scenarios if s.settings]):
+        print(f"{len(others)} scenarios need a broker with settings of their own and are not run")
+        scenarios = [s for s in scenarios if not s.settings]
     if options.command == "list":
         print(*(s.name for s in scenarios), sep="\n")
         return 0
@@ -50,14 +53,13 @@ def main():
 def record_all(scenarios, options):
     failed = 0
     written = {} if not options.only else load_transcripts()
-    with target(options) as address:
-        for each, steps, problem in play_all(scenarios, address, options):
-            if problem:
-                failed += 1
-                print(f"{each.name}: {steps[-1][1]}")
-                written.pop(each.name, None)
-            else:
-                written[each.name] = steps
+    for each, steps, problem in play_all(scenarios, options):
+        if problem:
+            failed += 1
+            print(f"{each.name}: {steps[-1][1]}")
+            written.pop(each.name, None)
+        else:
+            written[each.name] = steps
     save_transcripts({s.name: written[s.name] for s in scenario.REGISTRY if s.name in written})
     print(f"{len(scenarios) - failed} recorded" + (f", {failed} did not run to their end and are left out" if failed else ""))
     return 1 if failed else 0
@@ -67,15 +69,14 @@ def check_all(scenarios, options):
     recorded = load_transcripts()
     accepted = [] if options.kafka else compare.load_accepted(HERE / "differences.toml")
     failed = 0
-    with target(options) as address:
-        for each, steps, _ in play_all(scenarios, address, options):
-            if each.name not in recorded:
-                lines = ["not recorded"]
-            else:
-                lines = unaccepted(each.name, compare.transcript_differences(recorded[each.name], steps), accepted)
-            failed += bool(lines)
-            if lines:
-                print(f"{each.name}: {render(lines, options.verbose)}", flush=True)
+    for each, steps, _ in play_all(scenarios, options):
+        if each.name not in recorded:
+            lines = ["not recorded"]
+        else:
+            lines = unaccepted(each.name, compare.transcript_differences(recorded[each.name], steps), accepted)
+        failed += bool(lines)
+        if lines:
+            print(f"{each.name}: {render(lines, options.verbose)}", flush=True)
     passed = len(scenarios) - failed
     for name in recorded.keys() - {s.name for s in scenario.REGISTRY}:
         failed += 1
@@ -109,20 +110,32 @@ def render(lines, verbose):
 
 
 @contextlib.contextmanager
-def target(options):
+def target(options, settings, number):
+    """The broker that has these settings, the `number`th that is started."""
+    keep = options.keep and str(pathlib.Path(options.keep, str(number)) if number else options.keep)
     if options.bootstrap:
         host, _, port = options.bootstrap.rpartition(":")
         yield host, int(port)
     elif options.command == "record" or options.kafka:
-        with brokers.kafka(options.port, options.keep) as address:
+        with brokers.kafka(options.port, keep, settings) as address:
             yield address
     else:
-        with brokers.binary(options.binary, options.port, options.keep) as address:
+        with brokers.binary(options.binary, options.port, keep, settings) as address:
             yield address
 
 
-def play_all(scenarios, address, options):
-    """(scenario, steps, problem) of each, as they end: the others side by side, then the exclusive ones one by one."""
+def play_all(scenarios, options):
+    """(scenario, steps, problem) of each, as they end; those with the same settings on one broker."""
+    by_settings = {}
+    for each in scenarios:
+        by_settings.setdefault(each.settings, []).append(each)
+    for number, settings in enumerate(sorted(by_settings)):
+        with target(options, settings, number) as address:
+            yield from play_some(by_settings[settings], address, options)
+
+
+def play_some(scenarios, address, options):
+    """Side by side, but the exclusive ones afterwards, one by one."""
     # one first letter, so that our names always sort alike among fixed ones
     run = "t" + "".join(random.choices(string.ascii_lowercase + string.digits, k=4))
     scenario.warm_up(address)

@@ -23,10 +23,10 @@ def free_ports(first):
 
 
 @contextlib.contextmanager
-def kafka(first_port=None, keep=None):
+def kafka(first_port=None, keep=None, more=()):
     """An Apache Kafka on a fresh directory: yields its (host, port)."""
     with directory(keep) as path:
-        properties, port = write_settings(path, first_port)
+        properties, port = write_settings(path, first_port, more)
         java = [str(pathlib.Path(os.environ["JAVA_HOME"], "bin/java")) if "JAVA_HOME" in os.environ else "java"]
         java += ["-Xmx512m", "-Xms256m", f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}", "-cp", f"{jars()}/*"]
         format_storage = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
@@ -37,10 +37,10 @@ def kafka(first_port=None, keep=None):
 
 
 @contextlib.contextmanager
-def binary(program, first_port=None, keep=None):
+def binary(program, first_port=None, keep=None, more=()):
     """The broker under test on a fresh directory: yields its (host, port)."""
     with directory(keep) as path:
-        properties, _ = write_settings(path, first_port)
+        properties, _ = write_settings(path, first_port, more)
         ready = path / "ready"
         with process([program, str(properties), "--ready-file", str(ready)], path / "broker.log") as broker:
             wait(broker, path, lambda: ready.exists() and ready.read_text().strip())
@@ -71,11 +71,12 @@ def directory(keep):
         yield pathlib.Path(path)
 
 
-def write_settings(path, first_port):
+def write_settings(path, first_port, more):
     port, controller_port = free_ports(first_port)
     text = (HERE / "settings.properties").read_text()
     for name, value in {"port": port, "controller_port": controller_port, "dir": path}.items():
         text = text.replace("{%s}" % name, str(value))
+    text += "".join(f"{name}={value}\n" for name, value in more)
     properties = path / "server.properties"
     properties.write_text(text)
     return properties, port

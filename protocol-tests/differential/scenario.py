@@ -26,16 +26,17 @@ class Scenario:
     name: str  # file/function[case]@vN
     run: Callable
     exclusive: bool
+    settings: tuple = ()  # (name, value) of what its broker has beyond settings.properties
 
     @property
     def file(self):
         return self.name.split("/")[0]
 
 
-def scenario(versions=None, cases=None, exclusive=False):
+def scenario(versions=None, cases=None, exclusive=False, settings=None):
     """Registers a function as one scenario for each version (`"3-13"` or a list) and each case (a dict, or a list of words); the function
     is given (session, version, case), as far as they apply. An exclusive one runs alone: it changes or sees what belongs to the broker
-    as a whole."""
+    as a whole. One with settings ({name: value}) gets a broker that has them, which it shares with others of the same settings."""
 
     def register(function):
         file = pathlib.Path(inspect.getsourcefile(function)).stem
@@ -44,7 +45,7 @@ def scenario(versions=None, cases=None, exclusive=False):
                 name = f"{file}/{function.__name__}" + (f"[{label}]" if cases else "") + (f"@v{version}" if versions else "")
                 arguments = ([version] if versions else []) + ([case] if cases else [])
                 run = lambda session, arguments=arguments: function(session, *arguments)
-                REGISTRY.append(Scenario(name, run, exclusive))
+                REGISTRY.append(Scenario(name, run, exclusive, tuple(sorted((settings or {}).items()))))
         return function
 
     return register
