@@ -16,6 +16,9 @@
 //! | FindCoordinator | `coordinators` | 4+ |
 //! | DescribeGroups | group's `error_message` | 6+ |
 //! | DescribeGroups | group's `authorized_operations` | 3+ |
+//! | JoinGroup | `protocol_name` null | 7+ |
+//! | JoinGroup | `skip_assignment` | 9+ |
+//! | LeaveGroup | `members` | 3+ |
 //! | DeleteTopics | topic's `name` null | 6+ |
 //! | DescribeCluster | `endpoint_type` | 1+ |
 //! | DescribeCluster | broker's `is_fenced` | 2+ |

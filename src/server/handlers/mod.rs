@@ -18,9 +18,12 @@ mod describe_groups;
 mod describe_topic_partitions;
 mod fetch;
 mod find_coordinator;
+mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
+mod join_group;
 mod leader_hints;
+mod leave_group;
 mod list_config_resources;
 mod list_groups;
 mod list_offsets;
@@ -31,8 +34,10 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 mod partition_errors;
 mod produce;
+mod sync_group;
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -42,6 +47,7 @@ use tracing::debug;
 
 use super::broker::Broker;
 use super::request::{FailableRequest, RequestError};
+use crate::coordinator::group::RequestContext;
 use crate::net::{ConnectionContext, Reply, Response};
 use crate::protocol::versions::ApiKey;
 use crate::protocol::{ApiError, DecodeError, RequestHeader, messages};
@@ -68,6 +74,10 @@ pub fn handle(
         ApiKey::ListGroups => call.in_order(list_groups::handle),
         ApiKey::DescribeGroups => call.in_order(describe_groups::handle),
         ApiKey::DeleteGroups => call.in_order(delete_groups::handle),
+        ApiKey::JoinGroup => call.in_order(join_group::handle),
+        ApiKey::Heartbeat => call.in_order(heartbeat::handle),
+        ApiKey::LeaveGroup => call.in_order(leave_group::handle),
+        ApiKey::SyncGroup => call.in_order(sync_group::handle),
         ApiKey::InitProducerId => call.in_order(init_producer_id::handle),
         ApiKey::CreateTopics => call.in_order(create_topics::handle),
         ApiKey::DeleteTopics => call.in_order(delete_topics::handle),
@@ -115,6 +125,15 @@ impl Call {
             client = self.header.client_id(), %error, "request refused");
     }
 
+    /// Who asks, as the coordinator of groups wants it.
+    pub fn request_context(&self) -> RequestContext {
+        RequestContext {
+            api_version: self.header.api_version,
+            client_id: self.header.client_id().to_owned(),
+            client_host: client_host(self.connection.peer.ip()),
+        }
+    }
+
     /// Writes the answer.
     pub fn encode<T: Encodable>(&self, response: &T) -> Result<Response, RequestError> {
         Ok(messages::encode_response(&self.header, response)?.into())
@@ -150,6 +169,17 @@ impl Call {
     }
 }
 
+/// An address as Java writes it.
+fn client_host(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => format!("/{address}"),
+        IpAddr::V6(address) => {
+            let groups = address.segments().map(|group| format!("{group:x}"));
+            format!("/{}", groups.join(":"))
+        }
+    }
+}
+
 /// A future answer; a failed one ends the connection.
 fn answer(
     handler: impl Future<Output = Result<Response, RequestError>> + Send + 'static,
@@ -162,5 +192,18 @@ fn note_leftover(header: &RequestHeader, body: &Bytes) {
     if !body.is_empty() {
         debug!(api_key = %header.api_key, api_version = header.api_version, client = header.client_id(),
             bytes = body.len(), "bytes left over behind the request");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_java_does() {
+        let written = |address: &str| client_host(address.parse().unwrap());
+        assert_eq!(written("127.0.0.1"), "/127.0.0.1");
+        assert_eq!(written("::1"), "/0:0:0:0:0:0:0:1");
+        assert_eq!(written("2001:db8::a0b"), "/2001:db8:0:0:0:0:0:a0b");
     }
 }
