@@ -12,6 +12,8 @@ use kafka_protocol::messages as kafka;
 use kafka_protocol::protocol::{Message, Request};
 use ottla::protocol::fetch::FetchRequest;
 use ottla::protocol::header::HeaderError;
+use ottla::protocol::offset_commit::OffsetCommitRequest;
+use ottla::protocol::offset_fetch::OffsetFetchRequest;
 use ottla::protocol::produce::ProduceRequest;
 use ottla::protocol::versions::SERVED;
 use ottla::protocol::{ApiKey, DecodeError, RequestHeader, messages, schema};
@@ -77,11 +79,15 @@ fn decode_body(header: &RequestHeader, body: &mut Bytes) -> Result<(), DecodeErr
         ApiKey::Fetch => FetchRequest::decode(body, version).map(drop),
         ApiKey::ListOffsets => messages::decode::<kafka::ListOffsetsRequest>(body, version).map(drop),
         ApiKey::Metadata => messages::decode::<kafka::MetadataRequest>(body, version).map(drop),
+        ApiKey::OffsetCommit => OffsetCommitRequest::decode(body, version).map(drop),
+        ApiKey::OffsetFetch => OffsetFetchRequest::decode(body, version).map(drop),
         ApiKey::FindCoordinator => messages::decode::<kafka::FindCoordinatorRequest>(body, version).map(drop),
         ApiKey::JoinGroup => messages::decode::<kafka::JoinGroupRequest>(body, version).map(drop),
         ApiKey::Heartbeat => messages::decode::<kafka::HeartbeatRequest>(body, version).map(drop),
         ApiKey::LeaveGroup => messages::decode::<kafka::LeaveGroupRequest>(body, version).map(drop),
         ApiKey::SyncGroup => messages::decode::<kafka::SyncGroupRequest>(body, version).map(drop),
+        ApiKey::DescribeGroups => messages::decode::<kafka::DescribeGroupsRequest>(body, version).map(drop),
+        ApiKey::ListGroups => messages::decode::<kafka::ListGroupsRequest>(body, version).map(drop),
         ApiKey::ApiVersions => messages::decode::<kafka::ApiVersionsRequest>(body, version).map(drop),
         ApiKey::CreateTopics => messages::decode::<kafka::CreateTopicsRequest>(body, version).map(drop),
         ApiKey::DeleteTopics => messages::decode::<kafka::DeleteTopicsRequest>(body, version).map(drop),
@@ -91,6 +97,9 @@ fn decode_body(header: &RequestHeader, body: &mut Bytes) -> Result<(), DecodeErr
         ApiKey::DescribeConfigs => messages::decode::<kafka::DescribeConfigsRequest>(body, version).map(drop),
         ApiKey::AlterConfigs => messages::decode::<kafka::AlterConfigsRequest>(body, version).map(drop),
         ApiKey::CreatePartitions => messages::decode::<kafka::CreatePartitionsRequest>(body, version).map(drop),
+        ApiKey::DeleteGroups => messages::decode::<kafka::DeleteGroupsRequest>(body, version).map(drop),
+        ApiKey::OffsetDelete => messages::decode::<kafka::OffsetDeleteRequest>(body, version).map(drop),
+        ApiKey::ListConfigResources => messages::decode::<kafka::ListConfigResourcesRequest>(body, version).map(drop),
         ApiKey::IncrementalAlterConfigs => {
             messages::decode::<kafka::IncrementalAlterConfigsRequest>(body, version).map(drop)
         }
