@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::fetch_session::FetchSessionCache;
-use super::producer_ids::ProducerIds;
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use crate::controller::ControllerHandle;
 use crate::coordinator::group::coordinator::GroupCoordinator;
+use crate::coordinator::transaction::coordinator::TransactionCoordinator;
 use crate::metadata::image::{MetadataHandle, MetadataImage};
 use crate::replica::{ReplicaManager, Settings};
 
@@ -23,8 +23,8 @@ pub struct Broker {
     pub controller: ControllerHandle,
     pub replicas: Arc<ReplicaManager>,
     pub groups: GroupCoordinator,
+    pub transactions: TransactionCoordinator,
     pub fetch_sessions: FetchSessionCache,
-    pub producer_ids: ProducerIds,
 }
 
 impl Broker {

@@ -7,6 +7,5 @@ mod fetch_session;
 mod handlers;
 mod loggers;
 pub mod node;
-mod producer_ids;
 mod request;
 mod topics;

@@ -27,7 +27,6 @@ use self::registration::Registration;
 use super::broker::Broker;
 use super::dispatch::Dispatcher;
 use super::fetch_session::FetchSessionCache;
-use super::producer_ids::ProducerIds;
 use crate::clock::{Clock, SystemClock};
 use crate::config::dynamic::DynamicBrokerConfig;
 use crate::config::topic::TopicConfig;
@@ -36,6 +35,7 @@ use crate::controller::settings::ControllerSettings;
 use crate::controller::start::{self, ControllerParams, StartError, StartedController};
 use crate::controller::{ControllerError, ControllerHandle};
 use crate::coordinator::group::coordinator::GroupCoordinator;
+use crate::coordinator::transaction::coordinator::{TransactionCoordinator, TransactionCoordinatorParams};
 use crate::metadata::image::{Endpoint as RegisteredEndpoint, MetadataImage};
 use crate::metadata::log::MetadataLogSettings;
 use crate::net::{BindError, SocketServer};
@@ -135,9 +135,16 @@ impl Node {
             settings.clone(),
             clock.clone(),
         );
+        let transactions = TransactionCoordinator::new(TransactionCoordinatorParams {
+            broker_id: config.node_id,
+            replicas: replicas.clone(),
+            groups: groups.clone(),
+            controller: controller.clone(),
+            settings: settings.clone(),
+            clock: clock.clone(),
+        });
         let broker = Arc::new(Broker {
             fetch_sessions: FetchSessionCache::new(config.max_incremental_fetch_session_cache_slots.max(0) as usize),
-            producer_ids: ProducerIds::default(),
             metadata: controller.metadata().clone(),
             config: config.clone(),
             settings,
@@ -146,6 +153,7 @@ impl Node {
             controller: controller.clone(),
             replicas: replicas.clone(),
             groups: groups.clone(),
+            transactions: transactions.clone(),
         });
         let registration = Arc::new(Registration::new(broker.clone(), logs.clone(), &bound));
         registration.register().await?;
@@ -153,6 +161,7 @@ impl Node {
             .install_publisher(move |image, delta| {
                 replicas.apply(image, delta);
                 groups.apply(image, delta);
+                transactions.apply(image, delta);
             })
             .await?;
         registration.unfence().await?;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::{DeferredReply, GroupShard, Step};
 use crate::clock::Clock;
 use crate::coordinator::partition_for;
-use crate::coordinator::runtime::{Runtime, RuntimeParams};
+use crate::coordinator::runtime::{MarkerError, Runtime, RuntimeParams};
 use crate::coordinator::shard::{CoordinatorError, ReplyTo};
 use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage};
 use crate::record::compression::Codec;
-use crate::replica::{ReplicaManager, Settings};
+use crate::replica::{ReplicaManager, Settings, TransactionMarker, VerificationGuard, VerifiedProducer};
 use crate::types::{BrokerId, PartitionId};
 
 /// The topic of groups and their offsets.
@@ -90,6 +90,21 @@ impl GroupCoordinator {
         op: impl FnMut(&mut GroupShard, &mut Step<'_>) -> T,
     ) -> Vec<Result<T, CoordinatorError>> {
         self.runtime.run_all(op).await
+    }
+
+    /// Writes the marker of a transaction into a partition of the offsets' topic; the transaction's offsets are
+    /// committed by it, or forgotten.
+    pub async fn end_transaction(&self, partition: PartitionId, marker: &TransactionMarker) -> Result<(), MarkerError> {
+        self.runtime.end_transaction(partition, marker).await
+    }
+
+    /// Begins to verify that a producer's transaction may commit offsets of the group.
+    pub fn start_verification(
+        &self,
+        group_id: &str,
+        producer: &VerifiedProducer,
+    ) -> Result<Option<VerificationGuard>, CoordinatorError> {
+        self.runtime.start_verification(self.partition_of(group_id), producer)
     }
 
     /// Takes over what the controller decided.

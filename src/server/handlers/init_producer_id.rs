@@ -27,7 +27,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
         }
         None => {}
     }
-    match call.broker.producer_ids.next(&call.broker).await {
+    match call.broker.transactions.new_producer_id().await {
         Ok(id) => call
             .encode(&InitProducerIdResponse::default().with_producer_id(WireProducerId(id.0)).with_producer_epoch(0)),
         Err(error) => {

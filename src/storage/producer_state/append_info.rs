@@ -63,6 +63,16 @@ pub enum ProducerStateError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TransactionVersion(pub i16);
 
+impl TransactionVersion {
+    pub const V0: TransactionVersion = TransactionVersion(0);
+    pub const V2: TransactionVersion = TransactionVersion(2);
+
+    /// Whether every transaction has a producer epoch of its own.
+    pub fn supports_epoch_bump(self) -> bool {
+        self >= TransactionVersion::V2
+    }
+}
+
 /// What a transaction marker says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndTransactionMarker {
@@ -221,7 +231,7 @@ impl ProducerAppendInfo {
 
     fn is_stale_marker(&self, epoch: ProducerEpoch, version: TransactionVersion) -> bool {
         let current = self.updated.producer_epoch;
-        if version < TransactionVersion(2) {
+        if !version.supports_epoch_bump() {
             return epoch < current;
         }
         // KIP-890: the coordinator bumps the epoch before it writes the marker. The same epoch again is the retry of

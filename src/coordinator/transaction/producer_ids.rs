@@ -4,10 +4,9 @@ use kafka_protocol::messages::{AllocateProducerIdsRequest, BrokerId as WireBroke
 use thiserror::Error;
 use tokio::sync::Mutex;
 
-use super::broker::Broker;
-use crate::controller::ControllerError;
+use crate::controller::{ControllerError, ControllerHandle};
 use crate::protocol::ErrorCode;
-use crate::types::ProducerId;
+use crate::types::{BrokerId, ProducerId};
 
 /// Why there is no id.
 #[derive(Debug, Error)]
@@ -26,22 +25,28 @@ struct Block {
 }
 
 /// What is left of the last block.
-#[derive(Default)]
 pub struct ProducerIds {
+    broker_id: BrokerId,
+    controller: ControllerHandle,
     /// Held while a new block is asked for, so that it is asked for once.
     block: Mutex<Block>,
 }
 
 impl ProducerIds {
+    pub fn new(broker_id: BrokerId, controller: ControllerHandle) -> ProducerIds {
+        ProducerIds { broker_id, controller, block: Mutex::default() }
+    }
+
     /// An id that no producer has had.
-    pub async fn next(&self, broker: &Broker) -> Result<ProducerId, ProducerIdError> {
+    pub async fn next(&self) -> Result<ProducerId, ProducerIdError> {
         let mut block = self.block.lock().await;
         if block.next == block.end {
-            let broker_epoch = broker.image().broker(broker.config.node_id).map_or(-1, |broker| broker.epoch);
+            let image = self.controller.metadata().load();
+            let broker_epoch = image.broker(self.broker_id).map_or(-1, |broker| broker.epoch);
             let request = AllocateProducerIdsRequest::default()
-                .with_broker_id(WireBrokerId(broker.config.node_id.0))
+                .with_broker_id(WireBrokerId(self.broker_id.0))
                 .with_broker_epoch(broker_epoch);
-            let response = broker.controller.allocate_producer_ids(request).await?;
+            let response = self.controller.allocate_producer_ids(request).await?;
             match ErrorCode::from_code(response.error_code) {
                 Some(ErrorCode::None) => {}
                 error => return Err(ProducerIdError::Refused(error.unwrap_or(ErrorCode::UnknownServerError))),
