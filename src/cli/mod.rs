@@ -9,6 +9,7 @@ mod ready_file;
 mod server;
 mod settings;
 mod signals;
+mod verify_log;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use clap::{Parser, Subcommand};
 pub use dump_log::DumpLogArguments;
 pub use node::start;
 pub use server::{NodeFailure, RunningNode, run};
+pub use verify_log::VerifyLogArguments;
 
 /// A broker that speaks Kafka's wire protocol.
 ///
@@ -56,6 +58,7 @@ impl Arguments {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Tool {
     DumpLog(DumpLogArguments),
+    VerifyLog(VerifyLogArguments),
 }
 
 impl Tool {
@@ -63,6 +66,7 @@ impl Tool {
     pub fn run(&self) -> u8 {
         match self {
             Tool::DumpLog(arguments) => dump_log::run(arguments),
+            Tool::VerifyLog(arguments) => verify_log::run(arguments),
         }
     }
 }

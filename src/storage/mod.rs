@@ -33,3 +33,4 @@ pub mod slice;
 pub mod time_index;
 pub mod txn_index;
 pub mod validate;
+pub mod verify;

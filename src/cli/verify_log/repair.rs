@@ -1,0 +1,405 @@
+//! What a repair does, in which order, and where it keeps what it removes.
+//!
+//! A log is repaired by its recovery, as after a crash and with nothing trusted: it cuts off or takes out what is no
+//! records, and makes indexes, snapshots and epochs anew. Before that, what may change is copied: small files as they are, of
+//! logs the stretches that go. Copies of what did not change in the end are removed again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cli::verify_log::checkpoints::CheckpointKind;
+use crate::cli::verify_log::root::LogDirectory;
+use crate::cli::verify_log::{CheckedLog, Report, VerifyError};
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::TopicConfig;
+use crate::metadata::log::DIRECTORY as METADATA_DIRECTORY;
+use crate::storage::background::Background;
+use crate::storage::checkpoint::OffsetCheckpointFile;
+use crate::storage::directory_name::DirectoryKind;
+use crate::storage::disk::Disk;
+use crate::storage::file_cache::FileCache;
+use crate::storage::file_name::{FileKind, FileName, FileState};
+use crate::storage::log::{Log, LogContext, LogParams};
+use crate::storage::partition_metadata;
+use crate::storage::producer_state::ProducerStateConfig;
+use crate::storage::recovery::DamagePolicy;
+use crate::storage::verify::{Finding, Remedy, Severity, VerifiedLog};
+use crate::types::{Offset, TopicId, TopicPartition};
+
+/// Files that a repair has open at the same time.
+const OPEN_FILES: usize = 100;
+/// What is copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
+/// A log to be repaired.
+struct LogRepair<'a> {
+    dir: &'a LogDirectory,
+    name: String,
+    path: PathBuf,
+    partition: TopicPartition,
+    found: &'a VerifiedLog,
+    findings: Vec<&'a Finding>,
+    policy: DamagePolicy,
+}
+
+/// Everything that is to be done.
+pub(super) struct Repairs<'a> {
+    logs: Vec<LogRepair<'a>>,
+    /// Missing or unreadable `partition.metadata`, and the id that belongs there.
+    topic_ids: Vec<(&'a LogDirectory, String, TopicId)>,
+    checkpoints: Vec<(&'a LogDirectory, CheckpointKind)>,
+}
+
+impl<'a> Repairs<'a> {
+    pub fn plan(report: &'a Report) -> Repairs<'a> {
+        let mut repairs = Repairs { logs: Vec::new(), topic_ids: Vec::new(), checkpoints: Vec::new() };
+        for log in &report.logs {
+            let dir = &report.dirs[log.dir];
+            let is_current = dir
+                .partitions
+                .iter()
+                .any(|known| known.dir_name == log.name && known.name.kind == DirectoryKind::Current);
+            let findings: Vec<&Finding> = log.found.findings.iter().filter(|finding| is_curable(finding)).collect();
+            let has_reason = findings.iter().any(|finding| is_reason(finding));
+            // What is no log of this node any more is for a person to look at.
+            if has_reason && is_current && log.found.first_offset.is_some() {
+                repairs.logs.push(LogRepair {
+                    dir,
+                    name: log.name.clone(),
+                    path: log.path.clone(),
+                    partition: log.partition.clone(),
+                    found: &log.found,
+                    findings,
+                    policy: policy(report, log),
+                });
+            }
+        }
+        if let Some(metadata) = &report.metadata {
+            let findings: Vec<&Finding> = metadata.findings.iter().filter(|finding| is_curable(finding)).collect();
+            if findings.iter().any(|finding| is_reason(finding)) {
+                repairs.logs.push(LogRepair {
+                    dir: &report.dirs[metadata.dir],
+                    name: METADATA_DIRECTORY.to_owned(),
+                    path: metadata.path.clone(),
+                    partition: TopicPartition::new(crate::storage::directory_name::METADATA_TOPIC, 0),
+                    found: &metadata.log,
+                    findings,
+                    policy: DamagePolicy::CutOff,
+                });
+            }
+        }
+        for dir in &report.dirs {
+            repairs.plan_directory(report, dir);
+        }
+        repairs
+    }
+
+    fn plan_directory(&mut self, report: &'a Report, dir: &'a LogDirectory) {
+        let node_id = dir.properties.as_ref().and_then(|properties| properties.node_id);
+        for log in dir.partitions.iter().filter(|log| log.topic_id.is_none() && log.name.kind == DirectoryKind::Current)
+        {
+            let topic_id = report.metadata.as_ref().zip(node_id);
+            let topic_id = topic_id.and_then(|(metadata, node_id)| metadata.topic_id_of(log, node_id));
+            let has_log =
+                report.logs.iter().any(|checked| checked.path == log.path && checked.found.first_offset.is_some());
+            if let Some(topic_id) = topic_id.filter(|_| has_log) {
+                self.topic_ids.push((dir, log.dir_name.clone(), topic_id));
+            }
+        }
+        for kind in CheckpointKind::ALL {
+            let file = dir.shown(kind.file_name());
+            let is_wrong = report.findings.iter().any(|(path, finding)| *path == file && is_reason(finding));
+            if is_wrong {
+                self.checkpoints.push((dir, kind));
+            }
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.logs.is_empty() && self.topic_ids.is_empty() && self.checkpoints.is_empty()
+    }
+
+    /// Says what would be done.
+    pub fn print_plan(&self, out: &mut dyn Write) -> Result<(), VerifyError> {
+        for log in &self.logs {
+            for finding in &log.findings {
+                let file = log.dir.shown(&format!("{}/{}", log.name, finding.file));
+                let at = finding.position.filter(|_| matches!(finding.remedy, Remedy::CutOff | Remedy::TakeOut));
+                let at = at.map_or(String::new(), |position| format!(" from {position} on"));
+                let remedy = match (finding.remedy, log.policy) {
+                    (Remedy::CutOff, _) => "be cut off",
+                    (Remedy::TakeOut, DamagePolicy::KeepReadable) => "lose what is damaged; the rest stays",
+                    (Remedy::TakeOut, DamagePolicy::CutOff) => {
+                        "be cut off, and all segments behind it: other replicas have the records"
+                    }
+                    (Remedy::Rebuild, _) => "be made anew",
+                    (Remedy::Remove, _) => "be removed",
+                    (Remedy::Complete, _) => "be put in its place",
+                    (Remedy::Correct, _) => "be corrected",
+                    (Remedy::None, _) => continue,
+                };
+                writeln!(out, "would  {file}{at}: {remedy}")?;
+            }
+        }
+        for (dir, name, topic_id) in &self.topic_ids {
+            let file = dir.shown(&format!("{name}/{}", partition_metadata::FILE_NAME));
+            writeln!(out, "would  {file}: be made anew with topic id {topic_id}")?;
+        }
+        for (dir, kind) in &self.checkpoints {
+            writeln!(out, "would  {}: be corrected", dir.shown(kind.file_name()))?;
+        }
+        if self.is_empty() {
+            writeln!(out, "would  do nothing")?;
+        }
+        Ok(())
+    }
+
+    /// Does it. `backup`: where to keep what goes, if that is not to be beside each directory.
+    pub fn carry_out(
+        &self,
+        disk: &Arc<dyn Disk>,
+        report: &Report,
+        backup: Option<&Path>,
+        out: &mut dyn Write,
+    ) -> Result<(), VerifyError> {
+        let now_ms = SystemClock::new().now_ms();
+        let mut backups = BTreeMap::new();
+        for dir in &report.dirs {
+            backups.insert(dir.number, Backup::new(dir, backup, report.dirs.len(), now_ms));
+        }
+        for log in &self.logs {
+            let backup = &backups[&log.dir.number];
+            let io = VerifyError::at(&log.path);
+            let kept = backup.keep_log(disk, log)?;
+            for done in recover(disk, log).map_err(&io)? {
+                writeln!(out, "done   {}", log.dir.shown(&format!("{}/{done}", log.name)))?;
+            }
+            backup.forget_unchanged(&kept)?;
+        }
+        for (dir, name, topic_id) in &self.topic_ids {
+            let file = format!("{name}/{}", partition_metadata::FILE_NAME);
+            let path = dir.path.join(name);
+            backups[&dir.number].keep_file(&path.join(partition_metadata::FILE_NAME))?;
+            partition_metadata::write(&**disk, &path, *topic_id).map_err(VerifyError::at(&path))?;
+            writeln!(out, "done   {}: made anew with topic id {topic_id}", dir.shown(&file))?;
+        }
+        for (dir, kind) in &self.checkpoints {
+            let path = dir.path.join(kind.file_name());
+            backups[&dir.number].keep_file(&path)?;
+            let offsets = corrected(report, dir, *kind);
+            let file = OffsetCheckpointFile::new(disk.clone(), &dir.path, kind.file_name());
+            file.write(&offsets).map_err(VerifyError::at(&path))?;
+            writeln!(out, "done   {}: {} entries written", dir.shown(kind.file_name()), offsets.len())?;
+        }
+        for backup in backups.values().filter(|backup| backup.path.exists()) {
+            writeln!(out, "what was removed or replaced is in {}", backup.path.display())?;
+        }
+        Ok(())
+    }
+}
+
+fn is_curable(finding: &Finding) -> bool {
+    finding.remedy != Remedy::None
+}
+
+/// A note is no reason to touch a log.
+fn is_reason(finding: &Finding) -> bool {
+    is_curable(finding) && finding.severity == Severity::Fault
+}
+
+/// As the broker has it: what only this node has is kept, and what others have, too, comes from them.
+fn policy(report: &Report, log: &CheckedLog) -> DamagePolicy {
+    let factor = report.metadata.as_ref();
+    let factor = factor.and_then(|metadata| metadata.replication_factor(&log.partition.topic, log.partition.partition));
+    if factor.is_some_and(|factor| factor > 1) { DamagePolicy::CutOff } else { DamagePolicy::KeepReadable }
+}
+
+/// The entries that a checkpoint should have.
+fn corrected(report: &Report, dir: &LogDirectory, kind: CheckpointKind) -> BTreeMap<TopicPartition, Offset> {
+    let checkpoint = &dir.checkpoints[&kind];
+    let mut offsets = checkpoint.offsets.clone();
+    let logs = report.logs.iter().filter(|log| log.dir == dir.number && log.name == log.partition.to_string());
+    for log in logs.filter(|log| log.found.first_offset.is_some()) {
+        let end = log.found.log_end_offset;
+        if kind == CheckpointKind::RecoveryPoint && !checkpoint.exists {
+            // The broker ended in order, and so had flushed everything.
+            offsets.insert(log.partition.clone(), end);
+        } else if kind != CheckpointKind::LogStart
+            && let Some(offset) = offsets.get_mut(&log.partition)
+        {
+            *offset = Offset(offset.0.clamp(0, end.0));
+        }
+    }
+    offsets.retain(|_, offset| offset.0 >= 0);
+    offsets
+}
+
+/// Has the log recovered, with nothing trusted, and closes it. Returns what was done.
+fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>) -> io::Result<Vec<String>> {
+    // Jobs of the log are run here and now.
+    let background = Background::stepped();
+    let context = LogContext {
+        files: FileCache::new(disk.clone(), background.clone(), OPEN_FILES),
+        disk: disk.clone(),
+        clock: SystemClock::new(),
+        background: background.clone(),
+    };
+    let start = log.dir.log_start_offset(&log.partition);
+    let params = LogParams {
+        dir: log.path.clone(),
+        topic_partition: log.partition.clone(),
+        config: Arc::new(TopicConfig::default()),
+        // A log that would start behind its end lost records: a broker empties it, a repair does not.
+        log_start_offset: if start > log.found.log_end_offset { Offset(0) } else { start },
+        recovery_point: Offset(0),
+        clean_shutdown: false,
+        damage: log.policy,
+        // Who expired is for the broker to say.
+        producers: ProducerStateConfig { expiration_ms: i64::MAX, ..ProducerStateConfig::default() },
+        progress: None,
+        on_failure: None,
+    };
+    let (opened, report) = Log::open(&context, params).map_err(io::Error::other)?;
+    opened.close().map_err(io::Error::other)?;
+    background.run_pending(Duration::MAX);
+    let mut done: Vec<String> =
+        report.repairs.iter().map(|repair| format!("{}: {}: {}", repair.file, repair.found, repair.done)).collect();
+    // A recovery does not speak of what it makes anew in any case.
+    let is_told = |finding: &&&Finding| report.repairs.iter().any(|repair| repair.file == finding.file);
+    for finding in log.findings.iter().filter(|finding| !is_told(finding)) {
+        let what = match finding.remedy {
+            Remedy::Rebuild => "made anew",
+            Remedy::Remove => "removed",
+            Remedy::Complete => "put in its place",
+            Remedy::Correct => "corrected",
+            Remedy::CutOff | Remedy::TakeOut => "taken out",
+            Remedy::None => continue,
+        };
+        done.push(format!("{}: {what}", finding.file));
+    }
+    Ok(done)
+}
+
+/// Where a directory's files are kept before they change. Made with the first of them.
+struct Backup {
+    source: PathBuf,
+    path: PathBuf,
+}
+
+impl Backup {
+    fn new(dir: &LogDirectory, wanted: Option<&Path>, dirs: usize, now_ms: i64) -> Backup {
+        let source = dir.path.clone();
+        let path = match wanted {
+            // Several directories may hold files of one name.
+            Some(path) if dirs > 1 => path.join(dir.number.to_string()),
+            Some(path) => path.to_owned(),
+            None => {
+                let absolute = fs::canonicalize(&source).unwrap_or_else(|_| source.clone());
+                let name = absolute.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                absolute.with_file_name(format!("{name}.before-repair-{}", now_ms / 1000))
+            }
+        };
+        Backup { source, path }
+    }
+
+    /// The place of a file of the directory, whose folder is there then.
+    fn place(&self, path: &Path) -> Result<PathBuf, VerifyError> {
+        let place = self.path.join(path.strip_prefix(&self.source).unwrap_or(path));
+        if let Some(folder) = place.parent() {
+            fs::create_dir_all(folder).map_err(VerifyError::at(folder))?;
+        }
+        Ok(place)
+    }
+
+    /// Copies a file, if it is there. Durable on return.
+    fn keep_file(&self, path: &Path) -> Result<Option<PathBuf>, VerifyError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let place = self.place(path)?;
+        fs::copy(path, &place).map_err(VerifyError::at(path))?;
+        fs::File::open(&place).and_then(|file| file.sync_all()).map_err(VerifyError::at(&place))?;
+        Ok(Some(place))
+    }
+
+    /// Keeps what a recovery of the log may change: returns the small files, and their copies.
+    fn keep_log(&self, disk: &Arc<dyn Disk>, log: &LogRepair<'_>) -> Result<Vec<(PathBuf, PathBuf)>, VerifyError> {
+        let mut kept = Vec::new();
+        // All that a recovery which cuts off removes behind the first damage.
+        let cut = log.found.damaged.first().filter(|_| log.policy == DamagePolicy::CutOff).copied();
+        let is_behind = |name: &FileName| cut.is_some_and(|cut| name.base_offset > cut.base_offset);
+        let is_replaced = |name: &FileName| name.kind == FileKind::Log && replaced_by_swap(&log.path, name);
+        for entry in disk.list(&log.path).map_err(VerifyError::at(&log.path))? {
+            let path = log.path.join(&entry.name);
+            let name = entry.name.to_str().and_then(FileName::parse);
+            let is_log = name.is_some_and(|name| name.kind == FileKind::Log && name.state == FileState::InUse);
+            let is_other = name.is_none() && entry.name != "leader-epoch-checkpoint";
+            if entry.is_dir || is_other || (is_log && !name.is_some_and(|name| is_behind(&name) || is_replaced(&name)))
+            {
+                continue;
+            }
+            if let Some(copy) = self.keep_file(&path)? {
+                kept.push((path, copy));
+            }
+        }
+        for damage in &log.found.damaged {
+            let name = FileName::new(damage.base_offset, FileKind::Log);
+            let path = name.path_in(&log.path);
+            let to = if cut.is_some() { fs::metadata(&path).map_or(damage.to, |info| info.len()) } else { damage.to };
+            self.keep_stretch(disk, &path, damage.from, to)?;
+            if cut.is_some() {
+                break;
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Copies a part of a file, under a name that says which.
+    fn keep_stretch(&self, disk: &Arc<dyn Disk>, path: &Path, from: u64, to: u64) -> Result<(), VerifyError> {
+        let place = self.place(path)?;
+        let place = crate::storage::disk::with_suffix(&place, &format!(".bytes-{from}-{to}"));
+        let io = VerifyError::at(path);
+        let source = disk.open(path, crate::storage::disk::OpenMode::Read).map_err(&io)?;
+        let mut target = fs::File::create(&place).map_err(VerifyError::at(&place))?;
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut at = from;
+        while at < to {
+            let part = buffer.len().min((to - at) as usize);
+            source.read_exact_at(&mut buffer[..part], at).map_err(&io)?;
+            target.write_all(&buffer[..part]).map_err(VerifyError::at(&place))?;
+            at += part as u64;
+        }
+        target.sync_all().map_err(VerifyError::at(&place))
+    }
+
+    /// Removes the copies of files that are as they were.
+    fn forget_unchanged(&self, kept: &[(PathBuf, PathBuf)]) -> Result<(), VerifyError> {
+        for (path, copy) in kept {
+            let is_same = match (fs::read(path), fs::read(copy)) {
+                (Ok(now), Ok(then)) => now == then,
+                (Err(_), _) | (_, Err(_)) => false,
+            };
+            if is_same {
+                fs::remove_file(copy).map_err(VerifyError::at(copy))?;
+            }
+        }
+        // Folders that are empty now; the others stay.
+        for folder in kept.iter().filter_map(|(_, copy)| copy.parent()) {
+            let _ = fs::remove_dir(folder);
+        }
+        let _ = fs::remove_dir(&self.path);
+        Ok(())
+    }
+}
+
+/// Whether a segment's log goes because one that compaction made takes its place.
+fn replaced_by_swap(dir: &Path, name: &FileName) -> bool {
+    let swaps = fs::read_dir(dir).into_iter().flatten().flatten();
+    swaps
+        .filter_map(|entry| entry.file_name().to_str().and_then(FileName::parse))
+        .any(|swap| swap.state == FileState::Swap && swap.kind == FileKind::Log && swap.base_offset <= name.base_offset)
+}
