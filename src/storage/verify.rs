@@ -220,7 +220,6 @@ impl LogCheck<'_> {
     }
 
     /// The segments, and the offsets of producer snapshots.
-    #[expect(clippy::type_complexity, reason = "two lists, used once")]
     fn list(&mut self) -> io::Result<(BTreeMap<Offset, SegmentFiles>, Vec<Offset>)> {
         let entries = self.disk.list(&self.params.dir)?;
         let files = entries.iter().filter(|entry| !entry.is_dir);

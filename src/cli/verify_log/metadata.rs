@@ -1,5 +1,6 @@
 //! The metadata log and its snapshots, and whether the log directories hold what the metadata says.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -133,10 +134,11 @@ impl MetadataFound {
         };
         let cluster = &image.cluster;
         // Right after formatting nobody is registered.
+        let is_empty = cluster.brokers.is_empty() && cluster.controllers.is_empty();
         let is_known = cluster.brokers.contains_key(&node_id) || cluster.controllers.contains_key(&node_id);
-        if !is_known && !(cluster.brokers.is_empty() && cluster.controllers.is_empty()) {
-            let known: Vec<String> =
-                cluster.brokers.keys().chain(cluster.controllers.keys()).map(ToString::to_string).collect();
+        if !is_known && !is_empty {
+            let known: BTreeSet<&BrokerId> = cluster.brokers.keys().chain(cluster.controllers.keys()).collect();
+            let known: Vec<String> = known.iter().map(ToString::to_string).collect();
             let what = format!("node.id is {node_id}, the metadata knows only {}", known.join(", "));
             let file = dirs[self.dir].shown(meta_properties::FILE_NAME);
             findings.push((file, Finding::fault(meta_properties::FILE_NAME, None, what, Remedy::None)));
