@@ -201,7 +201,7 @@ def static_member_of_a_classic_group(s, v):
 @scenario([2, 9, 10])
 def keeps_the_session(s, v):
     """A commit is as good as a heartbeat, in a stable group."""
-    g, t = s.name("g"), topic(s)
+    g, t = s.name("g"), s.topic()
     (m,) = rebalanced(s, g, session=700)
     for i in range(6):
         time.sleep(0.2)

@@ -76,6 +76,7 @@ def assignment_too_large_to_store(s, v):
     """A record of the group may be as large as a batch of its topic: 1048588 bytes."""
     g = s.name("g")
     (m,) = rebalanced(s, g, synced=False)
+    s.call("Heartbeat", 4, heartbeat(g, 1, m.id), note="before")
     s.call(API, v, sync(g, 1, m.id, {m.id: b"a" * 1_100_000}))
     s.call("Heartbeat", 4, heartbeat(g, 1, m.id))
     s.call("DescribeGroups", 5, {"Groups": [g]})
