@@ -86,3 +86,6 @@ fn tombstone(group_id: &str, topic: &str, partition: PartitionId) -> GroupRecord
     let key = OffsetCommitKey { group: group_id.to_owned(), topic: topic.to_owned(), partition: partition.0 };
     GroupRecord::OffsetCommit(key, None)
 }
+
+#[cfg(test)]
+mod tests;
