@@ -22,6 +22,7 @@ use crate::protocol::offset_commit::OffsetCommitPartition;
 use crate::protocol::offset_fetch::{OffsetFetchGroup, OffsetFetchTopic};
 use crate::types::{LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, TopicId};
 
+mod fixtures;
 mod properties;
 
 pub(super) const T: TopicId = TopicId(Uuid::from_u128(0x7));
