@@ -21,6 +21,8 @@ mod index_file;
 pub mod leader_epochs;
 pub mod log;
 pub mod manager;
+#[cfg(test)]
+mod memory_disk;
 pub mod meta_properties;
 pub mod offset_index;
 pub mod partition_metadata;

@@ -129,6 +129,7 @@ pub struct Cleaner {
 struct Target<'a> {
     log: &'a Log,
     segments: Arc<Vec<Arc<LogSegment>>>,
+    last_records: HashMap<ProducerId, LastRecord>,
     truncations: u64,
 }
 
@@ -152,7 +153,8 @@ impl Cleaner {
         let clock = log.context.clock.clone();
         let began = clock.monotonic();
         let truncations = log.truncations();
-        let target = Target { log, segments: log.segments.load_full(), truncations };
+        let target =
+            Target { log, segments: log.segments.load_full(), last_records: last_records(log), truncations };
         let mut stats = CleanStats { truncations, ..CleanStats::default() };
         let result = self.clean_target(&target, wanted, clock.now_ms(), &mut stats);
         stats.map_utilization = self.map.utilization();
@@ -181,6 +183,9 @@ impl Cleaner {
         self.build_offset_map(target, wanted, stats)?;
         stats.map_took = clock.monotonic().saturating_sub(began);
         stats.end_offset = self.map.latest_offset().plus(1).max(wanted.first_dirty_offset);
+
+        // What is going to be removed is on disk, perhaps, and what supersedes it not yet.
+        target.log.sync_below(target.log.log_end_offset()).map_err(CleanError::Io)?;
 
         let config = target.log.config();
         let count = target.segments.partition_point(|segment| segment.base_offset() < stats.end_offset);
@@ -350,7 +355,6 @@ impl Cleaner {
         stats: &mut CleanStats,
     ) -> Result<bool, CleanError> {
         let config = target.log.config();
-        let last_records = last_records(target.log);
         let mut writer = CleanedWriter::new(cleaned, config.index_interval_bytes.max(0) as u64);
         let mut is_unchanged = true;
         for source in sources {
@@ -375,7 +379,7 @@ impl Cleaner {
                     let start = self.output.len();
                     let filtered = self
                         .filter
-                        .filter(&round, transactions, &last_records, &batch, &mut self.output)
+                        .filter(&round, transactions, &target.last_records, &batch, &mut self.output)
                         .map_err(|reason| walk.bad(reason))?;
                     is_unchanged &= filtered.is_unchanged;
                     stats.records_read += filtered.records_read;

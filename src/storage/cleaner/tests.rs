@@ -11,6 +11,7 @@ use crate::record::record::RecordStream;
 use crate::storage::log::{LogContext, Wait};
 
 mod golden;
+mod model;
 
 /// What a test cleans with: room for everything, at full speed.
 fn cleaner() -> Cleaner {

@@ -283,9 +283,15 @@ impl Log {
         self.recent.lock().clear();
         self.segments.store(Arc::new(segments));
         self.truncate_commits(end);
-        self.remove_segments(writer, removed)?;
+        if !removed.is_empty() {
+            self.remove_segments(writer, removed)?;
+            // Else a crash might bring back a segment behind what is cut off now.
+            self.context.disk.sync_dir(&self.dir.path())?;
+        }
         if position < active.size() {
             active.truncate(end, position).map_err(read_io)?;
+            // It lies below the recovery point from now on: nobody would look for what a crash brings back of it.
+            active.sync_all()?;
         }
         self.start_writing(writer, position);
         self.log_start_offset.fetch_min(end.0, Ordering::AcqRel);
@@ -307,7 +313,7 @@ impl Log {
         self.recent.lock().clear();
         self.segments.store(Arc::new(vec![new]));
         self.truncate_commits(offset);
-        self.has_unsynced_names.store(true, Ordering::Release);
+        self.context.disk.sync_dir(&self.dir.path())?;
         self.start_writing(writer, 0);
         self.remove_later(removed, Vec::new());
         {
@@ -326,6 +332,8 @@ impl Log {
         writer.producers.truncate_and_reload(self.log_start_offset(), end, now_ms)?;
         replay_producers(&self.segments.load(), &mut writer.producers, end, |_, _| Ok(())).map_err(read_io)?;
         self.markers.last.store(end.0, Ordering::Release);
+        // What was replicated before is to be told anew: the markers below it were just replayed.
+        self.markers.settled.store(-1, Ordering::Release);
         self.publish_first_unstable(writer);
         Ok(())
     }

@@ -121,7 +121,7 @@ impl Log {
     }
 
     /// Makes all that is below `end` durable, as far as there is so much.
-    pub(super) fn sync_below(&self, end: Offset) -> io::Result<()> {
+    pub(in crate::storage) fn sync_below(&self, end: Offset) -> io::Result<()> {
         let truncations = self.commits.lock().truncations;
         let end = end.min(self.log_end_offset());
         // Loaded after the end was: it is within.
