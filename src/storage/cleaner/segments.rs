@@ -153,8 +153,7 @@ impl Cleaner {
         let clock = log.context.clock.clone();
         let began = clock.monotonic();
         let truncations = log.truncations();
-        let target =
-            Target { log, segments: log.segments.load_full(), last_records: last_records(log), truncations };
+        let target = Target { log, segments: log.segments.load_full(), last_records: last_records(log), truncations };
         let mut stats = CleanStats { truncations, ..CleanStats::default() };
         let result = self.clean_target(&target, wanted, clock.now_ms(), &mut stats);
         stats.map_utilization = self.map.utilization();

@@ -182,8 +182,18 @@ impl Model {
     fn say(&self, what: impl std::fmt::Display) {
         if std::env::var("CLEANER_SEED").is_ok() {
             let end = self.end();
-            let segments = self.log.segments().iter().map(|s| format!("{}:{}", s.base_offset, s.size)).collect::<Vec<_>>();
-            println!("{what}: end {end} cleaned {:?} recovery {} {segments:?} {:?}", self.log.cleaned_offset(), self.recovery_point, self.disk.file_names(std::path::Path::new(DIR)).into_iter().filter(|n| n.contains("snapshot")).collect::<Vec<_>>());
+            let segments =
+                self.log.segments().iter().map(|s| format!("{}:{}", s.base_offset, s.size)).collect::<Vec<_>>();
+            println!(
+                "{what}: end {end} cleaned {:?} recovery {} {segments:?} {:?}",
+                self.log.cleaned_offset(),
+                self.recovery_point,
+                self.disk
+                    .file_names(std::path::Path::new(DIR))
+                    .into_iter()
+                    .filter(|n| n.contains("snapshot"))
+                    .collect::<Vec<_>>()
+            );
         }
     }
 
@@ -196,7 +206,7 @@ impl Model {
     fn append(&mut self) {
         let mut producers = self.current();
         let base = self.end();
-        let codec = Codec::ALL[if self.random.random_bool(0.6) { 0 } else { self.random.random_range(0..5) }];
+        let codec = Codec::ALL[if self.random.random_bool(0.75) { 0 } else { self.random.random_range(0..5) }];
         let who = self.random.random_range(0..5);
         let mut builder = RecordBatchBuilder::new(Offset(0)).compression(codec, codec.default_level());
         let transactional = who < 2 && (producers[who].transaction.is_some() || self.random.random_bool(0.3));
@@ -423,7 +433,12 @@ impl Model {
                 let of_key = self.records.iter().filter(|(_, record)| record.key == Some(*key));
                 let of_key = of_key.map(|(at, record)| (*at, record.transaction, self.fate(record)));
                 self.say(format_args!("written {:?}", of_key.collect::<Vec<_>>()));
-                self.say(format_args!("{:?} {:?} {:?}", self.log.aborted_transactions(Offset(0), self.log.log_end_offset(), Wait::ForDisk), self.transactions, self.first_offsets));
+                self.say(format_args!(
+                    "{:?} {:?} {:?}",
+                    self.log.aborted_transactions(Offset(0), self.log.log_end_offset(), Wait::ForDisk),
+                    self.transactions,
+                    self.first_offsets
+                ));
             }
             assert!(written.value.is_none(), "seed {seed}: the last value of {key} at {offset} is gone");
             let horizon_ms = written.met_ms.map(|met_ms| met_ms.saturating_add(self.config.delete_retention_ms));
