@@ -1,5 +1,6 @@
 """Good requests, damaged: cut short at every byte, and with every byte changed. What is recorded is which damage has which outcome."""
 
+import groups
 from bodies import create_topics, fetch, list_offsets, new_topic, produce
 from kafka_wire import codecs, messages
 from kafka_wire.batches import Record, batch
@@ -13,6 +14,10 @@ SETTINGS = {"Configs": [{"Name": "a", "Value": "b"}]}
 def partitions(t, key, part):
     """A body with one partition of a topic."""
     return {"Topics": [{key: t.name, "Partitions": [part]}]}
+
+
+def group(t):
+    return "not/" + t.name
 
 
 def resource(t, **more):
@@ -35,7 +40,22 @@ REQUESTS = {
     "DescribeCluster": ((0, 2), lambda t: {}),
     "DescribeTopicPartitions": ((0, 0), lambda t: {"Topics": [{"Name": t.name}], "Cursor": {"TopicName": "a", "PartitionIndex": 0}}),
 }
+# of groups that do not exist; joining ones are refused for their times, which are too long
+REQUESTS |= {
+    "OffsetCommit": ((2, 10), lambda t: groups.commit(group(t), (t, 0, 1, "m"), member="m", generation=LONG)),
+    "OffsetFetch": ((1, 10), lambda t: groups.offsets(group(t), (t, [0]), member="m", epoch=1)),
+    "JoinGroup": ((0, 9), lambda t: groups.join(group(t), "m", session=LONG, instance="i", reason="r")),
+    "SyncGroup": ((0, 5), lambda t: groups.sync(group(t), 1, "m", {"m": b"x"}, instance="i")),
+    "Heartbeat": ((0, 4), lambda t: groups.heartbeat(group(t), 1, "m", "i")),
+    "LeaveGroup": ((0, 5), lambda t: groups.leave(group(t), ("m", "i", "r"))),
+    "DescribeGroups": ((0, 6), lambda t: {"Groups": [group(t)]}),
+    "ListGroups": ((0, 5), lambda t: {"StatesFilter": ["Dead"], "TypesFilter": ["nope"]}),
+    "OffsetDelete": ((0, 0), lambda t: {"GroupId": group(t)} | partitions(t, "Name", {"PartitionIndex": 0})),
+    "ConsumerGroupHeartbeat": ((0, 1), lambda t: groups.beat(group(t), "m", LONG, topics=["a"], owned=[(t, [0])], instance="i", SubscribedTopicRegex="a")),
+    "ConsumerGroupDescribe": ((0, 1), lambda t: {"GroupIds": [group(t)]}),
+}
 ONLY_CUT = {
+    "DeleteGroups": ((0, 2), lambda t: {"GroupsNames": [group(t)]}),
     "Produce": ((3, 13), lambda t: produce(t, batch(b"x"))),
     "InitProducerId": ((0, 5), lambda t: {"TransactionalId": None, "TransactionTimeoutMs": 60000}),
     "FindCoordinator": ((1, 6), lambda t: {"Key": "a", "KeyType": 9, "CoordinatorKeys": ["a"]}),
