@@ -1,10 +1,14 @@
-// Command load puts load on a broker and measures it. scripts/bench-vs-kafka runs it.
+// Command load puts load on a broker and measures it. scripts/bench-vs-kafka and scripts/bench-groups run it.
 //
 //	load produce BOOTSTRAP TOPIC [-size 1024] [-partitions 1] [-connections 4] [-acks 1] [-megabytes 400]
 //	load fetch   BOOTSTRAP TOPIC [-consumers 1]
 //	load latency BOOTSTRAP TOPIC [-size 1024] [-rate 1000] [-acks 1] [-seconds 10]
+//	load rebalance  BOOTSTRAP TOPIC -protocol classic|consumer [-members 100] [-partitions 1] [-rounds 5]
+//	load heartbeats BOOTSTRAP TOPIC -protocol classic|consumer -pid BROKER [-members 100] [-partitions 1] [-seconds 10]
+//	load commits    BOOTSTRAP TOPIC -pid BROKER [-partitions 1] [-connections 4] [-seconds 10]
+//	load fill-offsets, await-offsets BOOTSTRAP TOPIC [-groups 10000] [-partitions 1] [-connections 4]
 //
-// It prints one line of JSON. produce and fetch speak the protocol by hand, with requests made beforehand and answers hardly looked at, so
+// It prints one line of JSON. All but latency speak the protocol by hand, with requests made beforehand and answers hardly looked at, so
 // that the broker and not the client is what is measured; latency is franz-go's producer and consumer.
 package main
 
@@ -21,15 +25,19 @@ import (
 )
 
 type options struct {
-	bootstrap, topic                                                         string
+	bootstrap, topic, protocol                                               string
 	size, partitions, connections, consumers, acks, megabytes, rate, seconds int
+	members, groups, rounds, pid                                             int
 }
 
-var commands = map[string]func(context.Context, options) (map[string]any, error){"produce": produce, "fetch": fetch, "latency": latency}
+var commands = map[string]func(context.Context, options) (map[string]any, error){
+	"produce": produce, "fetch": fetch, "latency": latency,
+	"rebalance": rebalance, "heartbeats": heartbeats, "commits": commits, "fill-offsets": fillOffsets, "await-offsets": awaitOffsets,
+}
 
 func main() {
 	if len(os.Args) < 4 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: load produce|fetch|latency BOOTSTRAP TOPIC [-flag value]...")
+		fmt.Fprintln(os.Stderr, "usage: load COMMAND BOOTSTRAP TOPIC [-flag value]...")
 		os.Exit(2)
 	}
 	o := options{bootstrap: os.Args[2], topic: os.Args[3]}
@@ -42,6 +50,11 @@ func main() {
 	flags.IntVar(&o.megabytes, "megabytes", 400, "to produce in all")
 	flags.IntVar(&o.rate, "rate", 1000, "records a second")
 	flags.IntVar(&o.seconds, "seconds", 10, "to go on for")
+	flags.StringVar(&o.protocol, "protocol", "classic", "of the groups: classic or consumer")
+	flags.IntVar(&o.members, "members", 100, "of groups")
+	flags.IntVar(&o.groups, "groups", 10_000, "with committed offsets")
+	flags.IntVar(&o.rounds, "rounds", 5, "that a member joins and leaves")
+	flags.IntVar(&o.pid, "pid", 0, "the broker's process, whose CPU time counts")
 	flags.Parse(os.Args[4:])
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)

@@ -54,36 +54,24 @@ func produceOn(o options, n int, batch []byte, left *atomic.Int64) error {
 		partitions = append(partitions, int32(partition))
 	}
 	request := produceRequest(o, batch, partitions)
-	slots, failed := make(chan struct{}, inFlight), make(chan error, 1)
-	go func() {
-		response := kmsg.NewPtrProduceResponse()
-		for range slots {
-			response.Version = produceVersion
-			if err := c.receive(response); err != nil {
-				failed <- err
-				return
-			}
-			for _, partition := range response.Topics[0].Partitions {
-				if err := kerr.ErrorForCode(partition.ErrorCode); err != nil {
-					failed <- fmt.Errorf("partition %d: %w", partition.Partition, err)
-					return
-				}
-			}
+	response := kmsg.NewPtrProduceResponse()
+	return pipelined(c, inFlight, func(int) []byte {
+		if left.Add(-int64(len(partitions))) <= -int64(len(partitions)) {
+			return nil
 		}
-		failed <- nil
-	}()
-	for left.Add(-int64(len(partitions))) > -int64(len(partitions)) {
-		select {
-		case slots <- struct{}{}:
-		case err := <-failed:
+		return request
+	}, func() error {
+		response.Version = produceVersion
+		if err := c.receive(response); err != nil {
 			return err
 		}
-		if _, err := c.Write(request); err != nil {
-			return err
+		for _, partition := range response.Topics[0].Partitions {
+			if err := kerr.ErrorForCode(partition.ErrorCode); err != nil {
+				return fmt.Errorf("partition %d: %w", partition.Partition, err)
+			}
 		}
-	}
-	close(slots)
-	return <-failed
+		return nil
+	})
 }
 
 const produceVersion = 9

@@ -53,3 +53,42 @@ func (c *conn) receive(into kmsg.Response) error {
 	}
 	return into.ReadFrom(body)
 }
+
+// ask sends a request and waits for its answer.
+func (c *conn) ask(request kmsg.Request, into kmsg.Response) error {
+	if _, err := c.Write(frame(request)); err != nil {
+		return err
+	}
+	into.SetVersion(request.GetVersion())
+	return c.receive(into)
+}
+
+// pipelined sends what next(0), next(1)... give until it is nil, with so many requests on the way, and calls received for each answer.
+func pipelined(c *conn, window int, next func(n int) []byte, received func() error) error {
+	slots, failed := make(chan struct{}, window), make(chan error, 1)
+	go func() {
+		for range slots {
+			if err := received(); err != nil {
+				failed <- err
+				return
+			}
+		}
+		failed <- nil
+	}()
+	for n := 0; ; n++ {
+		request := next(n)
+		if request == nil {
+			break
+		}
+		select {
+		case slots <- struct{}{}:
+		case err := <-failed:
+			return err
+		}
+		if _, err := c.Write(request); err != nil {
+			return err
+		}
+	}
+	close(slots)
+	return <-failed
+}

@@ -53,7 +53,9 @@ class Broker:
         self.data = pathlib.Path(data) if data else self.directory / "data"
         self.settings = dict(settings or {})
         self.log = self.directory / "broker.log"
-        self.port, self.controller_port = free_port(), free_port()
+        self.port = self.controller_port = free_port()
+        while self.controller_port == self.port:
+            self.controller_port = free_port()
         self.host = "127.0.0.1"
         self.process = None
         self.checked = 0  # how much of the log has been looked at

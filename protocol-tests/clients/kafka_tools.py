@@ -5,6 +5,7 @@ import pathlib
 import select
 import subprocess
 import tempfile
+import threading
 import urllib.parse
 
 from . import machine
@@ -16,24 +17,36 @@ MAIN = {
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": TOOLS + "consumer.ConsoleConsumer",
     "kafka-console-producer": TOOLS + "ConsoleProducer",
+    "kafka-consumer-groups": TOOLS + "consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": TOOLS + "ConsumerPerformance",
     "kafka-delete-records": TOOLS + "DeleteRecordsCommand",
     "kafka-dump-log": TOOLS + "DumpLogSegments",
     "kafka-get-offsets": TOOLS + "GetOffsetShell",
+    "kafka-groups": TOOLS + "GroupsCommand",
     "kafka-producer-perf-test": TOOLS + "ProducerPerformance",
     "kafka-topics": TOOLS + "TopicCommand",
 }
 
 
 class KafkaTools:
-    """Call it with a tool's name and its arguments. The JVM starts with the first call."""
+    """Call it with a tool's name and its arguments, one call at a time. The JVM starts with the first call."""
 
     def __init__(self):
         self.jvm = None
+        self.turn = threading.RLock()
         self.scratch = tempfile.TemporaryDirectory(prefix="kafka-tools-")
 
-    def __call__(self, tool, *arguments, input="", timeout=90, fails=False):
-        """What the tool prints to standard output; `fails` expects a failure and gives standard error too."""
+    def __call__(self, tool, *arguments, input="", timeout=90, fails=False, all_of_it=False):
+        """What the tool prints to standard output, with `all_of_it` to standard error too; `fails` expects a failure and gives both."""
+        with self.turn:
+            status, printed, errors = self.output(tool, arguments, input, timeout)
+        if fails:
+            assert status != 0, f"{tool} {arguments} was to fail, and printed {printed}"
+            return printed + errors
+        assert status == 0, f"{tool} {arguments}: exit status {status}\n{errors[-1500:]}{printed[-1500:]}"
+        return printed + errors if all_of_it else printed
+
+    def output(self, tool, arguments, input, timeout):
         folder = pathlib.Path(self.scratch.name)
         source, out, err = folder / "in", folder / "out", folder / "err"
         if isinstance(input, pathlib.Path):
@@ -41,12 +54,7 @@ class KafkaTools:
         else:
             source.write_bytes(input if isinstance(input, bytes) else input.encode())
         status = self.call([source, out, err, MAIN[tool], *arguments], timeout)
-        printed, errors = out.read_text(errors="replace"), err.read_text(errors="replace")
-        if fails:
-            assert status != 0, f"{tool} {arguments} was to fail, and printed {printed}"
-            return printed + errors
-        assert status == 0, f"{tool} {arguments}: exit status {status}\n{errors[-1500:]}{printed[-1500:]}"
-        return printed
+        return status, out.read_text(errors="replace"), err.read_text(errors="replace")
 
     def to_file(self, path, tool, *arguments, input=os.devnull, timeout=300):
         """The same with standard output in a file, for much of it."""
@@ -70,7 +78,7 @@ class KafkaTools:
     def start(self):
         jars = sorted(machine.kafka_jars().glob("*.jar"))
         tools = [jar for jar in jars if jar.name.startswith(("kafka-tools-4", "kafka_2.13-"))]
-        others = [machine.kafka_tools(), *(jar for jar in jars if jar not in tools)]
+        others = [machine.java_classes(), *(jar for jar in jars if jar not in tools)]
         command = [machine.java(), "-Xmx512m", "-XX:+UseSerialGC", "-Xlog:disable",
                    f"-Dlog4j2.configurationFile={machine.HERE / 'clients/log4j2-tools.properties'}",
                    "-cp", ":".join(map(str, others)), "KafkaTools", *tools]

@@ -78,16 +78,16 @@ def kafka_jars():
 
 
 @functools.cache
-def kafka_tools():
-    """The folder with the compiled KafkaTools.java."""
-    source, classes = HERE / "clients/KafkaTools.java", CACHE / "kafka-tools"
+def java_classes():
+    """The folder with the compiled Java programs of this folder: KafkaTools, GroupMember."""
+    sources, classes = sorted((HERE / "clients").glob("*.java")), CACHE / "java"
     compiler = pathlib.Path(java()).resolve().with_name("javac")
 
     def make():
         shutil.rmtree(classes, ignore_errors=True)
-        run([compiler, "-d", classes, "-cp", f"{kafka_jars()}/*", source])
+        run([compiler, "-d", classes, "-cp", f"{kafka_jars()}/*", *sources])
 
-    build("kafka-tools", source.read_text(), make)
+    build("java", "\n".join(source.read_text() for source in sources), make)
     return classes
 
 

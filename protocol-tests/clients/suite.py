@@ -37,10 +37,11 @@ class Test:
     expected_log: tuple
 
 
-def test(own_broker=False, ottla_only=False, expected_log=()):
+def test(own_broker=False, ottla_only=False, expected_log=(), name=None):
     def add(function):
-        name = f"{function.__module__.rsplit('.', 1)[1]}/{function.__name__}".replace("_", "-")
-        TESTS.append(Test(name, function, own_broker, ottla_only, tuple(expected_log)))
+        file = function.__module__.rsplit(".", 1)[1]
+        full_name = f"{file}/{name or function.__name__}".replace("_", "-")
+        TESTS.append(Test(full_name, function, own_broker, ottla_only, tuple(expected_log)))
         return function
     return add
 
@@ -100,7 +101,9 @@ class Session:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-SHARED = {"num.partitions": "3"}
+SHARED = {
+    "num.partitions": "3",
+}
 
 
 class Run:
@@ -113,6 +116,7 @@ class Run:
         self.folder.mkdir(parents=True)
         self.tools = session.tools
         self.brokers = []  # that this test has made
+        self.ends = []  # what to call when the test has ended
         self.bootstrap = None if test.own_broker else session.broker().bootstrap
 
     def new_broker(self, name="broker", **options):
@@ -120,6 +124,9 @@ class Run:
         broker = self.session.new_broker(self.folder / name, **options)
         self.brokers.append(broker)
         return broker
+
+    def at_end(self, call):
+        self.ends.append(call)
 
     def kafka(self, name="kafka", **options):
         broker = brokers.Kafka(self.folder / name, **options)
@@ -184,6 +191,8 @@ def run_test(session, test):
         why = f"{e}\n{where(e)}"
     except Exception as e:
         why = f"{type(e).__name__}: {e}\n{where(e)}"
+    for call in run.ends if run else []:
+        call()
     for broker in run.brokers if run else []:
         broker.kill()
     loud = run.loud_lines() if run else []

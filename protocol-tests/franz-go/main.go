@@ -24,6 +24,7 @@ var commands = map[string]func(ctx context.Context, bootstrap string, arguments 
 	"write":      write,
 	"verify":     verify,
 	"sarama":     saramaRoundTrip,
+	"member":     member,
 }
 
 func main() {

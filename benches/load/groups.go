@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// rebalance measures the rebalances of one group of so many members.
+func rebalance(ctx context.Context, o options) (map[string]any, error) {
+	if err := createTopic(ctx, o); err != nil {
+		return nil, err
+	}
+	if o.protocol == "classic" {
+		return rebalanceClassic(o)
+	}
+	return rebalanceConsumer(o)
+}
+
+// heartbeats measures what the heartbeats of so many members cost, of groups of 100. A connection carries a member of each group, and
+// waits for the answer to a heartbeat before the next, as a consumer does.
+func heartbeats(ctx context.Context, o options) (map[string]any, error) {
+	if err := createTopic(ctx, o); err != nil {
+		return nil, err
+	}
+	const size = 100
+	connections := make([]*conn, size)
+	for n := range connections {
+		c, err := dial(o.bootstrap)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		connections[n] = c
+	}
+	requests := make([][][]byte, size) // of each connection
+	var leave []func() error           // of each group
+	for group := range o.members / size {
+		name := fmt.Sprintf("%s-%d", o.topic, group)
+		found, end, err := fill(o, name, connections)
+		if err != nil {
+			return nil, fmt.Errorf("group %s: %w", name, err)
+		}
+		leave = append(leave, end)
+		for n, request := range found {
+			requests[n] = append(requests[n], frame(request))
+		}
+	}
+
+	var count atomic.Int64
+	before, err := cpuSeconds(o.pid)
+	if err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	end := begun.Add(time.Duration(o.seconds) * time.Second)
+	err = concurrently(size, func(n int) error {
+		response := newHeartbeatResponse(o.protocol)
+		for sent := 0; ; sent++ {
+			if sent%100 == 0 && time.Now().After(end) {
+				count.Add(int64(sent))
+				return nil
+			}
+			if _, err := connections[n].Write(requests[n][sent%len(requests[n])]); err != nil {
+				return err
+			}
+			if err := connections[n].receive(response); err != nil {
+				return err
+			}
+			if err := kerr.ErrorForCode(heartbeatError(response)); err != nil {
+				return fmt.Errorf("heartbeat: %w", err)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	result, err := perCore(o, "heartbeats", count.Load(), begun, before)
+	for _, end := range leave {
+		err = errors.Join(err, end())
+	}
+	return result, err
+}
+
+// fill makes a group of a member on each connection, and gives the heartbeat of each once it is stable, and how all of them leave.
+func fill(o options, name string, connections []*conn) ([]kmsg.Request, func() error, error) {
+	requests := make([]kmsg.Request, len(connections))
+	if o.protocol == "classic" {
+		group := &classicGroup{name: name, topic: o.topic, partitions: o.partitions, sizes: map[int32]int{}}
+		members := make([]*classicMember, len(connections))
+		for n, c := range connections {
+			members[n] = &classicMember{classicGroup: group, c: c}
+		}
+		if err := joinAll(members); err != nil {
+			return nil, nil, err
+		}
+		for n, member := range members {
+			requests[n] = member.heartbeatRequest()
+		}
+		return requests, func() error { return leaveAll(members) }, nil
+	}
+	group := &consumerGroup{name: name, topic: o.topic, partitions: o.partitions, owners: map[int32]*consumerMember{}}
+	members := make([]*consumerMember, len(connections))
+	for n, c := range connections {
+		members[n] = &consumerMember{consumerGroup: group, c: c, id: uuid()}
+	}
+	if err := settle(members, time.Millisecond); err != nil {
+		return nil, nil, err
+	}
+	err := concurrently(len(members), func(n int) error { return members[n].heartbeat() }) // all are at the last epoch
+	for n, member := range members {
+		requests[n] = member.heartbeatRequest()
+	}
+	return requests, func() error { return concurrently(len(members), func(n int) error { return members[n].leave() }) }, err
+}
+
+func newHeartbeatResponse(protocol string) kmsg.Response {
+	if protocol == "classic" {
+		response := kmsg.NewPtrHeartbeatResponse()
+		response.Version = 4
+		return response
+	}
+	response := kmsg.NewPtrConsumerGroupHeartbeatResponse()
+	response.Version = 1
+	return response
+}
+
+func heartbeatError(response kmsg.Response) int16 {
+	if classic, ok := response.(*kmsg.HeartbeatResponse); ok {
+		return classic.ErrorCode
+	}
+	return response.(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode
+}
+
+// coordinatorComes says whether an error is that of a group's coordinator which is not there yet. If so, it asks for it and waits a little.
+func coordinatorComes(c *conn, group string, err error) bool {
+	if !errors.Is(err, kerr.CoordinatorNotAvailable) && !errors.Is(err, kerr.NotCoordinator) && !errors.Is(err, kerr.CoordinatorLoadInProgress) {
+		return false
+	}
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.Version, find.CoordinatorKeys = 4, []string{group}
+	if err := c.ask(find, kmsg.NewPtrFindCoordinatorResponse()); err != nil {
+		return false
+	}
+	time.Sleep(20 * time.Millisecond)
+	return true
+}
+
+// concurrently calls work(0), work(1)... at the same time, and gives the first error.
+func concurrently(count int, work func(n int) error) error {
+	ended := make(chan error, count)
+	for n := range count {
+		go func() { ended <- work(n) }()
+	}
+	var first error
+	for range count {
+		if err := <-ended; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func medianMillis(times []time.Duration) float64 {
+	slices.Sort(times)
+	return times[len(times)/2].Seconds() * 1000
+}
+
+func uuid() string {
+	var bytes [16]byte
+	rand.Read(bytes[:])
+	return base64.RawURLEncoding.EncodeToString(bytes[:])
+}
