@@ -16,7 +16,7 @@ use ottla::protocol::offset_commit::OffsetCommitRequest;
 use ottla::protocol::offset_fetch::OffsetFetchRequest;
 use ottla::protocol::produce::ProduceRequest;
 use ottla::protocol::versions::SERVED;
-use ottla::protocol::{ApiKey, DecodeError, RequestHeader, messages, schema};
+use ottla::protocol::{ApiKey, DecodeError, RequestHeader, messages, schema, write_txn_markers};
 use ottla::record::batch::TimestampType;
 use ottla::record::compression::Codec;
 use ottla::storage::validate::{AppendOrigin, TargetCompression, ValidationConfig, validate};
@@ -94,6 +94,14 @@ fn decode_body(header: &RequestHeader, body: &mut Bytes) -> Result<(), DecodeErr
         ApiKey::DeleteRecords => messages::decode::<kafka::DeleteRecordsRequest>(body, version).map(drop),
         ApiKey::InitProducerId => messages::decode::<kafka::InitProducerIdRequest>(body, version).map(drop),
         ApiKey::OffsetForLeaderEpoch => messages::decode::<kafka::OffsetForLeaderEpochRequest>(body, version).map(drop),
+        ApiKey::AddPartitionsToTxn => messages::decode::<kafka::AddPartitionsToTxnRequest>(body, version).map(drop),
+        ApiKey::AddOffsetsToTxn => messages::decode::<kafka::AddOffsetsToTxnRequest>(body, version).map(drop),
+        ApiKey::EndTxn => messages::decode::<kafka::EndTxnRequest>(body, version).map(drop),
+        ApiKey::TxnOffsetCommit => messages::decode::<kafka::TxnOffsetCommitRequest>(body, version).map(drop),
+        ApiKey::DescribeProducers => messages::decode::<kafka::DescribeProducersRequest>(body, version).map(drop),
+        ApiKey::DescribeTransactions => messages::decode::<kafka::DescribeTransactionsRequest>(body, version).map(drop),
+        ApiKey::ListTransactions => messages::decode::<kafka::ListTransactionsRequest>(body, version).map(drop),
+        ApiKey::WriteTxnMarkers => write_txn_markers::decode(body, version).map(drop),
         ApiKey::DescribeConfigs => messages::decode::<kafka::DescribeConfigsRequest>(body, version).map(drop),
         ApiKey::AlterConfigs => messages::decode::<kafka::AlterConfigsRequest>(body, version).map(drop),
         ApiKey::CreatePartitions => messages::decode::<kafka::CreatePartitionsRequest>(body, version).map(drop),

@@ -19,6 +19,9 @@
 //! | JoinGroup | `protocol_name` null | 7+ |
 //! | JoinGroup | `skip_assignment` | 9+ |
 //! | LeaveGroup | `members` | 3+ |
+//! | AddPartitionsToTxn | `results_by_topic_v3_and_below` | 0-3 |
+//! | AddPartitionsToTxn | `results_by_transaction` | 4+ |
+//! | EndTxn | `producer_id`, `producer_epoch` | 5+ |
 //! | DeleteTopics | topic's `name` null | 6+ |
 //! | DescribeCluster | `endpoint_type` | 1+ |
 //! | DescribeCluster | broker's `is_fenced` | 2+ |
@@ -47,6 +50,8 @@ const fn schema_version(api_key: ApiKey, version: i16) -> i16 {
     match (api_key, version) {
         // v11 lets clients ask for timestamp -6 (KIP-1023); the layout is v10's.
         (ApiKey::ListOffsets, 11) => 10,
+        // v2 changed the request, which is read by hand (KIP-1228).
+        (ApiKey::WriteTxnMarkers, 2) => 1,
         _ => version,
     }
 }

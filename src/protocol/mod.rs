@@ -27,6 +27,7 @@ pub mod produce;
 pub mod schema;
 pub mod versions;
 pub mod wire;
+pub mod write_txn_markers;
 
 pub use errors::{ApiError, ErrorCode};
 pub use header::RequestHeader;

@@ -30,6 +30,7 @@ use crate::storage::log::{
     self, AppendContext, AppendError, AppendInfo, ChangeError, EpochEndOffset, FlushError, Log, ReadError,
     TimestampOffset, Wait,
 };
+use crate::storage::producer_state::VerificationGuard;
 use crate::storage::slice::LogSlice;
 use crate::storage::validate::{self, AppendOrigin, TargetCompression, ValidateError, ValidationConfig};
 use crate::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
@@ -305,7 +306,19 @@ impl Partition {
         acks: RequiredAcks,
         now_ms: i64,
     ) -> Result<Appended, PartitionAppendError> {
-        self.append_from(AppendOrigin::Client, records, acks, AppendContext::default(), now_ms)
+        self.append_verified(records, acks, None, now_ms)
+    }
+
+    /// As [`Self::append`], for records of a transaction that was verified (see [`Self::start_verification`]).
+    pub fn append_verified(
+        self: &Arc<Self>,
+        records: Bytes,
+        acks: RequiredAcks,
+        guard: Option<VerificationGuard>,
+        now_ms: i64,
+    ) -> Result<Appended, PartitionAppendError> {
+        let context = AppendContext { guard, ..AppendContext::default() };
+        self.append_from(AppendOrigin::Client, records, acks, context, now_ms)
     }
 
     /// Appends one batch of a coordinator, to be acknowledged by all replicas in sync.

@@ -24,7 +24,7 @@ use ottla::protocol::offset_commit::OffsetCommitRequest;
 use ottla::protocol::offset_fetch::OffsetFetchRequest;
 use ottla::protocol::produce::ProduceRequest;
 use ottla::protocol::versions::SERVED;
-use ottla::protocol::{ApiKey, RequestHeader, messages, schema};
+use ottla::protocol::{ApiKey, RequestHeader, messages, schema, write_txn_markers};
 use serde_json::{Value, json};
 
 /// The checks of an API's request and response: the frame, its header (already off the frame's front), Kafka's JSON.
@@ -69,6 +69,18 @@ fn codec(api_key: ApiKey) -> Codec {
         ApiKey::ConsumerGroupHeartbeat => of_crate::<kafka::ConsumerGroupHeartbeatRequest>(),
         ApiKey::ConsumerGroupDescribe => of_crate::<kafka::ConsumerGroupDescribeRequest>(),
         ApiKey::ListConfigResources => of_crate::<kafka::ListConfigResourcesRequest>(),
+        ApiKey::AddPartitionsToTxn => of_crate::<kafka::AddPartitionsToTxnRequest>(),
+        ApiKey::AddOffsetsToTxn => of_crate::<kafka::AddOffsetsToTxnRequest>(),
+        ApiKey::EndTxn => of_crate::<kafka::EndTxnRequest>(),
+        ApiKey::TxnOffsetCommit => of_crate::<kafka::TxnOffsetCommitRequest>(),
+        ApiKey::DescribeProducers => of_crate::<kafka::DescribeProducersRequest>(),
+        ApiKey::DescribeTransactions => of_crate::<kafka::DescribeTransactionsRequest>(),
+        ApiKey::ListTransactions => of_crate::<kafka::ListTransactionsRequest>(),
+        ApiKey::WriteTxnMarkers => Codec {
+            request: check_write_txn_markers_request,
+            response: check_response::<kafka::WriteTxnMarkersRequest>,
+            read: |body, version| write_txn_markers::decode(body, version).ok().map(|markers| format!("{markers:?}")),
+        },
         ApiKey::ListOffsets => of_crate::<kafka::ListOffsetsRequest>(),
         ApiKey::Metadata => of_crate::<kafka::MetadataRequest>(),
         ApiKey::FindCoordinator => of_crate::<kafka::FindCoordinatorRequest>(),
@@ -121,6 +133,28 @@ where
     assert_matches(json, &debug_tree(&response), "response");
     let again = messages::encode_response(header, &response).expect("the response again");
     assert_eq!(again, frame, "the bytes of the response");
+}
+
+fn check_write_txn_markers_request(_: &Bytes, header: &RequestHeader, body: &mut Bytes, json: &Value) {
+    let markers = write_txn_markers::decode(body, header.api_version).expect("a request");
+    let markers = markers.iter().map(|marker| {
+        let topics = marker.topics.iter().map(|(name, partitions)| {
+            let partitions: Vec<i32> = partitions.iter().map(|partition| partition.0).collect();
+            json!({ "name": name.as_str(), "partitionIndexes": partitions })
+        });
+        let mut tree = json!({
+            "producerId": marker.producer_id.0,
+            "producerEpoch": marker.producer_epoch.0,
+            "transactionResult": marker.committed,
+            "topics": topics.collect::<Vec<_>>(),
+            "coordinatorEpoch": marker.coordinator_epoch,
+        });
+        if header.api_version >= 2 {
+            tree["transactionVersion"] = json!(marker.transaction_version);
+        }
+        tree
+    });
+    assert_eq!(json, &json!({ "markers": markers.collect::<Vec<_>>() }), "the request");
 }
 
 fn check_produce_request(_: &Bytes, header: &RequestHeader, body: &mut Bytes, json: &Value) {

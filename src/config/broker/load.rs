@@ -340,6 +340,8 @@ fn typed(
         transaction_state_log_replication_factor: v.short("transaction.state.log.replication.factor"),
         transaction_state_log_segment_bytes: v.int("transaction.state.log.segment.bytes"),
         transactional_id_expiration_ms: v.int("transactional.id.expiration.ms"),
+        add_partitions_to_txn_retry_backoff_ms: v.int("add.partitions.to.txn.retry.backoff.ms"),
+        add_partitions_to_txn_retry_backoff_max_ms: v.int("add.partitions.to.txn.retry.backoff.max.ms"),
 
         originals,
         values,

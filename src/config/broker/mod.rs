@@ -233,6 +233,8 @@ pub struct BrokerConfig {
     pub transaction_state_log_replication_factor: i16,
     pub transaction_state_log_segment_bytes: i32,
     pub transactional_id_expiration_ms: i32,
+    pub add_partitions_to_txn_retry_backoff_ms: i32,
+    pub add_partitions_to_txn_retry_backoff_max_ms: i32,
 }
 
 /// What was given, without secrets.

@@ -16,7 +16,7 @@ use super::metadata::TransactionVersion;
 use super::producer_ids::{ProducerIdError, ProducerIds};
 use super::{
     EndTransaction, EndedTransaction, Initialized, MarkersToWrite, ProducerIdNeeded, Step, TransactionEffect,
-    TransactionShard,
+    TransactionShard, Verification,
 };
 use crate::clock::Clock;
 use crate::controller::ControllerHandle;
@@ -193,6 +193,20 @@ impl TransactionCoordinator {
         self.run(transactional_id, op).await.map_err(|error| error.code())?
     }
 
+    /// Tells which of the partitions are part of a producer's transaction.
+    pub async fn verify_partitions(
+        &self,
+        transactional_id: &str,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
+        partitions: &BTreeSet<TopicPartition>,
+    ) -> Verification {
+        let op = |shard: &mut TransactionShard, _: &mut Step<'_>| {
+            shard.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
+        };
+        self.run(transactional_id, op).await.map_err(|error| error.code())?
+    }
+
     /// Makes sure that partitions which are to be written to are part of the producer's transaction. Gives an error for
     /// each that is not, in the words of its client.
     pub async fn add_or_verify(
@@ -211,6 +225,9 @@ impl TransactionCoordinator {
         let all = |error: ErrorCode, partitions: BTreeSet<TopicPartition>| {
             partitions.into_iter().map(|partition| (partition, for_client(error))).collect()
         };
+        if transactional_id.is_empty() {
+            return all(ErrorCode::InvalidRequest, partitions);
+        }
         if support == TransactionSupport::AddPartitions {
             let added = self.add_partitions(
                 transactional_id,
@@ -224,17 +241,13 @@ impl TransactionCoordinator {
                 Err(error) => all(error, partitions),
             };
         }
-        let op = |shard: &mut TransactionShard, _: &mut Step<'_>| {
-            shard.verify_partitions(transactional_id, producer_id, producer_epoch, &partitions)
-        };
-        match self.run(transactional_id, op).await {
-            Ok(Ok(verified)) => verified
+        match self.verify_partitions(transactional_id, producer_id, producer_epoch, &partitions).await {
+            Ok(verified) => verified
                 .into_iter()
                 .filter(|(_, error)| *error != ErrorCode::None)
                 .map(|(partition, error)| (partition, for_client(error)))
                 .collect(),
-            Ok(Err(error)) => all(error, partitions),
-            Err(error) => all(error.code(), partitions),
+            Err(error) => all(error, partitions),
         }
     }
 

@@ -1,8 +1,8 @@
 //! FindCoordinator (key 10), versions 0 to 6: which broker coordinates a group, a transactional id or a share group.
 //!
-//! v1+: `key_type` (KIP-98); v4+: several keys at once (KIP-699); v6+: share groups (KIP-932). The topic of the groups is
+//! v1+: `key_type` (KIP-98); v4+: several keys at once (KIP-699); v6+: share groups (KIP-932). A coordinator's topic is
 //! created by the first request that needs it, and serves when that is answered; Kafka has the client ask again.
-//! Transactions and share groups have no coordinator yet: COORDINATOR_NOT_AVAILABLE, which clients retry.
+//! Share groups have no coordinator yet: COORDINATOR_NOT_AVAILABLE, which clients retry.
 
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::{BrokerId as WireBrokerId, FindCoordinatorRequest, FindCoordinatorResponse};
@@ -10,6 +10,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::Call;
 use crate::coordinator::group::coordinator::OFFSETS_TOPIC;
+use crate::coordinator::transaction::coordinator::TRANSACTION_TOPIC;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
 use crate::server::broker::Broker;
@@ -81,12 +82,16 @@ fn is_known(key_type: i8) -> bool {
 async fn find(broker: &Broker, listener: &str, key_type: i8, key: &str, version: i16) -> Result<Location, ErrorCode> {
     check(key_type, key, version)?;
     match key_type {
-        GROUP => {
-            if broker.image().topic(OFFSETS_TOPIC).is_none() {
-                auto_create(broker, &[OFFSETS_TOPIC]).await;
+        GROUP | TRANSACTION => {
+            let topic = if key_type == GROUP { OFFSETS_TOPIC } else { TRANSACTION_TOPIC };
+            if broker.image().topic(topic).is_none() {
+                auto_create(broker, &[topic]).await;
             }
-            let partition = broker.groups.partition_of(key);
-            locate(broker, listener, OFFSETS_TOPIC, partition).ok_or(ErrorCode::CoordinatorNotAvailable)
+            let partition = match key_type {
+                GROUP => broker.groups.partition_of(key),
+                _ => broker.transactions.partition_of(key),
+            };
+            locate(broker, listener, topic, partition).ok_or(ErrorCode::CoordinatorNotAvailable)
         }
         _ => Err(ErrorCode::CoordinatorNotAvailable),
     }

@@ -5,6 +5,8 @@
 //! what a client pipelines happens in its order. Handlers know the replicas, the controller and the image, and never
 //! the disk.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod alter_configs;
 mod api_versions;
 mod create_partitions;
@@ -15,7 +17,10 @@ mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
+mod describe_producers;
 mod describe_topic_partitions;
+mod describe_transactions;
+mod end_txn;
 mod fetch;
 mod find_coordinator;
 mod heartbeat;
@@ -27,6 +32,7 @@ mod leave_group;
 mod list_config_resources;
 mod list_groups;
 mod list_offsets;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -35,6 +41,9 @@ mod offset_for_leader_epoch;
 mod partition_errors;
 mod produce;
 mod sync_group;
+mod transaction_errors;
+mod txn_offset_commit;
+mod write_txn_markers;
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -79,6 +88,14 @@ pub fn handle(
         ApiKey::LeaveGroup => call.in_order(leave_group::handle),
         ApiKey::SyncGroup => call.in_order(sync_group::handle),
         ApiKey::InitProducerId => call.in_order(init_producer_id::handle),
+        ApiKey::AddPartitionsToTxn => call.in_order(add_partitions_to_txn::handle),
+        ApiKey::AddOffsetsToTxn => call.in_order(add_offsets_to_txn::handle),
+        ApiKey::EndTxn => call.in_order(end_txn::handle),
+        ApiKey::WriteTxnMarkers => call.in_order(write_txn_markers::handle),
+        ApiKey::TxnOffsetCommit => call.in_order(txn_offset_commit::handle),
+        ApiKey::DescribeProducers => call.now(describe_producers::handle),
+        ApiKey::DescribeTransactions => call.in_order(describe_transactions::handle),
+        ApiKey::ListTransactions => call.in_order(list_transactions::handle),
         ApiKey::CreateTopics => call.in_order(create_topics::handle),
         ApiKey::DeleteTopics => call.in_order(delete_topics::handle),
         ApiKey::CreatePartitions => call.in_order(create_partitions::handle),

@@ -76,7 +76,7 @@ fn some_faults_are_those_of_all() {
         let partition = ProducePartition { partition: PartitionId(1), records: Some(records) };
         request.push_topic(StrBytes::from_static_str("t"), TopicId::ZERO, vec![partition]);
         request.transactional_id = transactional_id.map(StrBytes::from_static_str);
-        refuse_all(&request, 9).map(|refusal| refusal.code)
+        transaction_of(&request, 9).err().map(|refusal| refusal.code)
     };
     assert_eq!(refused(batch(), None), None);
     let mut bad_magic = batch().to_vec();
@@ -88,7 +88,7 @@ fn some_faults_are_those_of_all() {
     let transactional = build(RecordBatchBuilder::new(Offset(0)).transactional(true));
     let of_nobody = Some(ErrorCode::TransactionalIdAuthorizationFailed);
     assert_eq!(refused(transactional.clone(), None), of_nobody);
-    assert_eq!(refused(transactional, Some("id")), Some(ErrorCode::NotEnoughReplicas));
+    assert_eq!(refused(transactional, Some("id")), None);
 }
 
 #[test]
