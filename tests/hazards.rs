@@ -88,6 +88,12 @@ fn decode_body(header: &RequestHeader, body: &mut Bytes) -> Result<(), DecodeErr
         ApiKey::SyncGroup => messages::decode::<kafka::SyncGroupRequest>(body, version).map(drop),
         ApiKey::DescribeGroups => messages::decode::<kafka::DescribeGroupsRequest>(body, version).map(drop),
         ApiKey::ListGroups => messages::decode::<kafka::ListGroupsRequest>(body, version).map(drop),
+        ApiKey::ConsumerGroupHeartbeat => {
+            messages::decode::<kafka::ConsumerGroupHeartbeatRequest>(body, version).map(drop)
+        }
+        ApiKey::ConsumerGroupDescribe => {
+            messages::decode::<kafka::ConsumerGroupDescribeRequest>(body, version).map(drop)
+        }
         ApiKey::ApiVersions => messages::decode::<kafka::ApiVersionsRequest>(body, version).map(drop),
         ApiKey::CreateTopics => messages::decode::<kafka::CreateTopicsRequest>(body, version).map(drop),
         ApiKey::DeleteTopics => messages::decode::<kafka::DeleteTopicsRequest>(body, version).map(drop),

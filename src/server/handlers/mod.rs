@@ -9,6 +9,8 @@ mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_configs;
 mod api_versions;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;
@@ -104,6 +106,8 @@ pub fn handle(
         ApiKey::AlterConfigs => call.in_order(alter_configs::handle),
         ApiKey::IncrementalAlterConfigs => call.in_order(incremental_alter_configs::handle),
         ApiKey::ListConfigResources => call.now(list_config_resources::handle),
+        ApiKey::ConsumerGroupHeartbeat => call.in_order(consumer_group_heartbeat::handle),
+        ApiKey::ConsumerGroupDescribe => call.in_order(consumer_group_describe::handle),
         ApiKey::DescribeCluster => call.now(describe_cluster::handle),
         ApiKey::DescribeTopicPartitions => call.now(describe_topic_partitions::handle),
         _ => Err(RequestError::Refused("the API has no handler")),

@@ -16,7 +16,8 @@ impl GroupShard {
     ) -> HeartbeatResponse {
         let code = match self.groups.get_mut(request.group_id.as_str()) {
             Some(Group::Classic(group)) => GroupStep { group, timers: &mut self.timers, step }.heartbeat(&request),
-            Some(Group::Consumer(_)) | None => ErrorCode::UnknownMemberId,
+            Some(Group::Consumer(_)) => return self.classic_heartbeat_to_consumer_group(&request, step),
+            None => ErrorCode::UnknownMemberId,
         };
         HeartbeatResponse::default().with_error_code(code.code())
     }

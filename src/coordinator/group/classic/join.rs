@@ -84,8 +84,7 @@ impl GroupShard {
         match self.groups.get(group_id) {
             Some(Group::Classic(_)) => {}
             Some(found @ Group::Consumer(_)) if !found.is_empty() => {
-                // The consumer protocol takes classic members in too.
-                step.reply(reply_to, DeferredReply::Join(join_error(ErrorCode::InconsistentGroupProtocol, "")));
+                self.classic_join_to_consumer_group(context, &request, reply_to, step);
                 return;
             }
             Some(Group::Consumer(_)) | None if !is_new_member => {

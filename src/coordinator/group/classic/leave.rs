@@ -20,7 +20,8 @@ impl GroupShard {
     ) -> LeaveGroupResponse {
         match self.groups.get_mut(request.group_id.as_str()) {
             Some(Group::Classic(group)) => GroupStep { group, timers: &mut self.timers, step }.leave(request.members),
-            Some(Group::Consumer(_)) | None => {
+            Some(Group::Consumer(_)) => self.classic_leave_of_consumer_group(request, step),
+            None => {
                 let members = request.members.into_iter();
                 let unknown = members.map(|member| left(member, Err(ErrorCode::UnknownMemberId)));
                 LeaveGroupResponse::default().with_members(unknown.collect())

@@ -7,6 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
 
+use crate::coordinator::group::consumer::ConsumerGroupMember;
+use crate::coordinator::group::consumer_protocol::PROTOCOL_TYPE;
 use crate::coordinator::group::records::MemberMetadata;
 use crate::coordinator::shard::ReplyTo;
 
@@ -69,6 +71,30 @@ impl ClassicGroupMember {
             assignment: record.assignment,
             presence: Presence::default(),
         }
+    }
+
+    /// A member of a consumer group that speaks the classic protocol; `None` for one that does not. What it was assigned
+    /// is still to be set.
+    pub(in crate::coordinator::group) fn from_consumer_group(
+        member: &ConsumerGroupMember,
+    ) -> Option<ClassicGroupMember> {
+        let classic = member.classic.as_ref()?;
+        let mut names = BTreeSet::new();
+        let distinct = classic.supported_protocols.iter().filter(|protocol| names.insert(&protocol.name));
+        let protocols = distinct
+            .map(|protocol| Protocol { name: protocol.name.as_str().into(), metadata: protocol.metadata.clone() });
+        Some(ClassicGroupMember {
+            member_id: member.member_id.clone(),
+            group_instance_id: member.instance_id.clone(),
+            client_id: member.client_id.to_string(),
+            client_host: member.client_host.to_string(),
+            rebalance_timeout_ms: member.rebalance_timeout_ms,
+            session_timeout_ms: classic.session_timeout_ms,
+            protocol_type: PROTOCOL_TYPE.to_owned(),
+            protocols: protocols.collect(),
+            assignment: Bytes::new(),
+            presence: Presence::default(),
+        })
     }
 
     pub(super) fn to_record(&self, protocol: Option<&str>, assignment: Bytes) -> MemberMetadata {

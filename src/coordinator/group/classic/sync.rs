@@ -39,6 +39,9 @@ impl GroupShard {
             Some(Group::Classic(group)) if !group.is_empty() => {
                 GroupStep { group, timers: &mut self.timers, step }.sync(&request, reply_to);
             }
+            Some(Group::Consumer(group)) if !group.is_empty() => {
+                self.classic_sync_to_consumer_group(&request, reply_to, step);
+            }
             Some(Group::Classic(_) | Group::Consumer(_)) | None => {
                 step.reply(reply_to, DeferredReply::Sync(sync_error(ErrorCode::UnknownMemberId)));
             }

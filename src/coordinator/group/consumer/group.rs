@@ -109,10 +109,10 @@ impl ConsumerGroup {
     pub fn new(group_id: Arc<str>) -> ConsumerGroup {
         ConsumerGroup {
             group_id,
-            // A new group's first change is epoch 2 (KAFKA-19862).
+            // So that a new group's first change is epoch 2.
             group_epoch: 1,
             metadata_hash: 0,
-            assignment_epoch: 0,
+            assignment_epoch: 1,
             assignment_timestamp_ms: 0,
             members: BTreeMap::new(),
             target_assignment: BTreeMap::new(),

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use super::ConsumerGroup;
 use super::group::ResolvedRegularExpression;
-use super::member::{ConsumerGroupMember, LEAVE_GROUP_MEMBER_EPOCH};
+use super::member::{ConsumerGroupMember, LEAVE_GROUP_MEMBER_EPOCH, MemberState};
 use super::topics::SubscribedTopics;
+use super::{ConsumerGroup, ConsumerTimer};
 use crate::coordinator::group::assignor::TopicPartitions;
 use crate::coordinator::group::records::*;
 use crate::coordinator::group::{Group, GroupShard};
@@ -38,7 +38,7 @@ impl GroupShard {
         match self.groups.get_mut(group_id) {
             Some(Group::Consumer(group)) => Some((group, &mut self.consumer_groups.topics)),
             Some(Group::Classic(group)) if create || !group.is_simple() => {
-                error!(group_id, record, "a record is of another kind than its group: passed over");
+                Group::unexpected(group_id, record);
                 None
             }
             _ => None,
@@ -100,7 +100,9 @@ impl GroupShard {
                 if member.member_epoch != LEAVE_GROUP_MEMBER_EPOCH || group.target_assignment(member_id).is_some() {
                     error!(group_id, member_id, "a member ends before its assignment does");
                 }
-                group.remove_member(member_id, topics);
+                let (group_id, member_id) = (Arc::clone(group.group_id()), Arc::clone(&member.member_id));
+                group.remove_member(&member_id, topics);
+                self.cancel_timers_of(&group_id, &member_id);
             }
         }
     }
@@ -157,6 +159,7 @@ impl GroupShard {
         else {
             return;
         };
+        let before = group.member(&key.member_id).map(|member| (member.state, member.member_epoch));
         let member = match value {
             Some(value) => {
                 let mut member = member_or_new(group, &key.member_id);
@@ -173,7 +176,12 @@ impl GroupShard {
                 member
             }
         };
+        let (group_id, member_id) = (Arc::clone(group.group_id()), Arc::clone(&member.member_id));
+        let after = (member.state, member.member_epoch);
         group.update_member(member, topics);
+        if let Some((MemberState::UnrevokedPartitions, epoch)) = before.filter(|before| *before != after) {
+            self.cancel(ConsumerTimer::Rebalance(group_id, member_id, epoch));
+        }
     }
 
     pub(in crate::coordinator::group) fn replay_consumer_group_regular_expression(
@@ -199,12 +207,23 @@ impl GroupShard {
         }
     }
 
+    fn cancel_timers_of(&mut self, group_id: &Arc<str>, member_id: &Arc<str>) {
+        self.cancel(ConsumerTimer::Session(Arc::clone(group_id), Arc::clone(member_id)));
+        self.cancel(ConsumerTimer::Join(Arc::clone(group_id), Arc::clone(member_id)));
+        self.cancel(ConsumerTimer::Sync(Arc::clone(group_id), Arc::clone(member_id)));
+    }
+
     /// Removes a consumer group from memory, with all that was kept of it elsewhere.
     pub(super) fn forget_consumer_group(&mut self, group_id: &str) {
         match self.groups.remove(group_id) {
             Some(Group::Consumer(group)) => {
                 for topic in group.subscribed_topics().keys() {
                     self.consumer_groups.topics.unsubscribe(group.group_id(), topic);
+                }
+                for member in group.members() {
+                    self.cancel_timers_of(group.group_id(), &member.member_id);
+                    let (group_id, member_id) = (Arc::clone(group.group_id()), Arc::clone(&member.member_id));
+                    self.cancel(ConsumerTimer::Rebalance(group_id, member_id, member.member_epoch));
                 }
             }
             Some(other) => {

@@ -1,0 +1,112 @@
+//! Subscriptions by regular expression.
+
+use super::*;
+
+fn join(member_id: &str, regex: &str) -> Beat {
+    Beat { topics: None, ..Beat::join(member_id, &[]) }.regex(regex)
+}
+
+#[test]
+fn an_expression_is_looked_at_after_its_member_joined() {
+    let mut kit = Kit::new(&[("orders", 1), ("old-orders", 1), ("users", 1)]);
+    assert_eq!(kit.beat(join("m", "orders|us.*")), "epoch 1: nothing");
+    assert_eq!(
+        kit.written(),
+        ["member m ~orders|us.*", "current m 1<0 Stable nothing", "regex orders|us.* = orders users", "group 2"]
+    );
+    assert_eq!(kit.beat(Beat::at("m", 1)), "epoch 2: orders 0, users 0");
+    assert_eq!(kit.written(), ["target m orders 0, users 0", "target 2", "current m 2<1 Stable orders 0, users 0"]);
+    // The expression is not new to the group: the second member is assigned at once.
+    kit.pass(1000);
+    assert_eq!(kit.beat(join("n", "orders|us.*")), "epoch 3: nothing");
+    assert_eq!(
+        kit.written(),
+        [
+            "member n ~orders|us.*",
+            "group 3",
+            "target m orders 0",
+            "target n users 0",
+            "target 3",
+            "current n 3<0 UnreleasedPartitions nothing",
+        ]
+    );
+}
+
+#[test]
+fn new_topics_are_found_ten_seconds_later_at_the_earliest() {
+    let mut kit = Kit::new(&[("a1", 1)]);
+    kit.beat(join("m", "a.*"));
+    kit.beat(Beat::at("m", 1));
+    kit.create_topic("a2", 1);
+    kit.pass(9_000);
+    kit.written();
+    assert_eq!(kit.beat(Beat::at("m", 2)), "epoch 2");
+    assert_eq!(kit.written(), [] as [&str; 0]);
+    kit.pass(1_001);
+    assert_eq!(kit.beat(Beat::at("m", 2)), "epoch 2");
+    assert_eq!(kit.written(), ["regex a.* = a1 a2", "group 3"]);
+    assert_eq!(kit.beat(Beat::at("m", 2)), "epoch 3: a1 0, a2 0");
+    // One that it does not match makes it look, and that is all.
+    kit.create_topic("b", 1);
+    kit.pass(11_000);
+    kit.written();
+    kit.beat(Beat::at("m", 3));
+    assert_eq!(kit.written(), ["regex a.* = a1 a2"]);
+    // A topic that is gone is taken away by the topics' hash; the expression forgets it at the next look.
+    kit.delete_topic("a2");
+    assert_eq!(kit.beat(Beat::at("m", 3)), "epoch 3: a1 0");
+    assert_eq!(
+        kit.written(),
+        ["group 4", "target m a1 0", "target 4", "current m 3<3 UnrevokedPartitions a1 0 - (gone) 0"]
+    );
+    kit.beat(Beat::at("m", 3).owns("a1 0"));
+    kit.written();
+    for _ in 0..60 {
+        kit.pass(10_001);
+        kit.beat(Beat::at("m", 4));
+    }
+    assert_eq!(kit.written(), ["regex a.* = a1", "group 5", "target 5", "current m 5<4 Stable a1 0"][..2]);
+}
+
+#[test]
+fn the_last_to_use_an_expression_takes_it_away() {
+    let mut kit = Kit::with(&[("a", 1), ("b", 1)], &[("group.consumer.assignment.interval.ms", "0")]);
+    kit.beat(join("m", "a"));
+    kit.beat(Beat::at("m", 1));
+    kit.beat(join("n", "a"));
+    kit.written();
+    // Ten seconds have not passed: the new expression waits, and the member gives up what the old one matched.
+    assert_eq!(kit.beat(Beat::at("n", 3).regex("b")), "epoch 3");
+    assert_eq!(kit.written(), ["member n ~b"]);
+    kit.pass(10_001);
+    kit.beat(Beat::at("n", 3));
+    assert_eq!(kit.written(), ["regex a = a", "regex b = b", "group 4"]);
+    assert_eq!(kit.beat(Beat::at("n", 3)), "epoch 4: b 0");
+    kit.written();
+    // Away with it, by name from here on.
+    assert_eq!(kit.beat(Beat::at("n", 4).regex("").names(&["b"])), "epoch 5");
+    assert_eq!(kit.written()[..3], ["member n b", "x regex b", "group 5"]);
+    kit.beat(Beat::at("m", -1));
+    assert_eq!(kit.written(), ["x current m", "x target m", "x member m", "x regex a", "group 6"]);
+    assert!(kit.group().resolved_regexes().is_empty());
+}
+
+#[test]
+fn what_is_no_expression_is_refused() {
+    let mut kit = Kit::new(&[]);
+    assert_eq!(
+        kit.beat(join("m", "(")),
+        "INVALID_REGULAR_EXPRESSION: SubscribedTopicRegex `(` is not a valid regular expression: missing closing )."
+    );
+    assert_eq!(kit.state(), "none");
+    assert_eq!(kit.written(), [] as [&str; 0]);
+}
+
+#[test]
+fn names_and_expressions_add_up() {
+    let mut kit = Kit::new(&[("a", 1), ("b", 1)]);
+    kit.beat(join("m", "a").names(&["b"]));
+    assert_eq!(kit.group().subscribed_topics().keys().map(|name| &**name).collect::<Vec<_>>(), ["a", "b"]);
+    kit.pass(1000);
+    assert_eq!(kit.beat(Beat::at("m", 2)), "epoch 3: a 0, b 0");
+}
