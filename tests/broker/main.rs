@@ -13,6 +13,7 @@ mod idempotence;
 mod log_dirs;
 mod long_poll;
 mod node;
+mod offsets;
 mod pipelining;
 mod sessions;
 mod settings;
