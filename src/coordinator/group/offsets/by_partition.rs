@@ -70,7 +70,7 @@ impl<V> ByPartition<V> {
     /// All of a topic, in the order of groups and partitions.
     pub fn of_topic(&self, topic: &str) -> impl Iterator<Item = (&Arc<str>, PartitionId, &V)> {
         self.groups.iter().flat_map(move |(group, topics)| {
-            let partitions = topics.get(topic).into_iter().flat_map(SmallMap::iter);
+            let partitions = topics.get(topic).into_iter().flat_map(|partitions| partitions.iter());
             partitions.map(move |(partition, value)| (group, *partition, value))
         })
     }

@@ -67,8 +67,8 @@ impl GroupShard {
 }
 
 fn is_expired(offset: &CommittedOffset, start: RetentionStart, now_ms: i64, config: &BrokerConfig) -> bool {
-    if offset.expire_timestamp_ms != -1 {
-        return now_ms >= offset.expire_timestamp_ms;
+    if let Some(expire_timestamp_ms) = offset.expire_timestamp_ms() {
+        return now_ms >= expire_timestamp_ms;
     }
     let start_ms = match start {
         RetentionStart::Commit => offset.commit_timestamp_ms,

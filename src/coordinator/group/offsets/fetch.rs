@@ -90,8 +90,8 @@ fn unstable(partition: PartitionId) -> OffsetFetchResponsePartition {
 }
 
 fn stable(partition: PartitionId, offset: &CommittedOffset) -> OffsetFetchResponsePartition {
-    let metadata =
-        if offset.metadata.is_empty() { StrBytes::new() } else { StrBytes::from_string(offset.metadata.to_string()) };
+    let metadata = offset.metadata();
+    let metadata = if metadata.is_empty() { StrBytes::new() } else { StrBytes::from_string(metadata.to_owned()) };
     OffsetFetchResponsePartition {
         partition,
         committed_offset: offset.offset,
