@@ -12,6 +12,7 @@ use crate::storage::log::{LogContext, Wait};
 
 mod golden;
 mod model;
+mod running;
 
 /// What a test cleans with: room for everything, at full speed.
 fn cleaner() -> Cleaner {
