@@ -25,6 +25,7 @@ MAIN = {
     "kafka-groups": TOOLS + "GroupsCommand",
     "kafka-producer-perf-test": TOOLS + "ProducerPerformance",
     "kafka-topics": TOOLS + "TopicCommand",
+    "kafka-transactions": TOOLS + "TransactionsCommand",
 }
 
 
