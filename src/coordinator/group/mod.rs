@@ -13,6 +13,8 @@ pub mod coordinator;
 mod dispatch;
 pub mod offsets;
 pub mod records;
+#[cfg(test)]
+mod simulation;
 pub mod subscription_regex;
 
 use std::collections::BTreeMap;

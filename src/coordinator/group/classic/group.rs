@@ -245,6 +245,11 @@ impl ClassicGroup {
         self.pending_join_members.iter()
     }
 
+    #[cfg(test)]
+    pub fn num_pending_members(&self) -> usize {
+        self.pending_join_members.len()
+    }
+
     pub(super) fn num_awaiting_join(&self) -> usize {
         self.members_awaiting_join
     }
@@ -382,11 +387,6 @@ impl ClassicGroup {
                 }
             }
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn counted_protocols(&self) -> &BTreeMap<Arc<str>, usize> {
-        &self.supported_protocols
     }
 
     /// Whether one of the protocols could be that of all members.

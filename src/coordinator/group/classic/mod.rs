@@ -25,9 +25,6 @@ mod state;
 mod sync;
 mod validation;
 
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 
 use tracing::{debug, info};

@@ -1,0 +1,415 @@
+//! Groups over a long time, with a clock that is moved by hand: members join, die, leave, fall silent and come back at random, topics
+//! grow, appends fail, and the shard is lost and read from its log. Everything follows from a seed.
+//!
+//! What holds all the while:
+//! - within a generation (classic) or among members that are not fenced (consumer) no partition has two owners;
+//! - timers, and what the shard remembers, are bounded by the members that there are.
+//!
+//! And whenever nothing happens any more, the group comes to rest: who is there is a member, everyone in the same generation or epoch, and
+//! all partitions are owned.
+//!
+//! A test run is small. `scripts/simulate-groups` runs 1,000 members for a million events.
+
+mod classic;
+mod consumer;
+mod log;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use uuid::Uuid;
+
+use self::classic::ClassicClient;
+use self::consumer::ConsumerClient;
+use self::log::CompactedLog;
+use super::{DeferredReply, Group, GroupShard, RequestContext, Step};
+use crate::config::BrokerConfig;
+use crate::coordinator::shard::harness::Harness;
+use crate::coordinator::shard::{CoordinatorError, CoordinatorShard as _, ReplyTo};
+use crate::metadata::image::{MetadataDelta, MetadataImage};
+use crate::metadata::records::{MetadataRecord, PartitionRecord, TopicRecord};
+use crate::types::{BrokerId, DirectoryId, LeaderEpoch, PartitionId, TopicId};
+
+/// The group that all are members of.
+const GROUP_ID: &str = "group";
+
+/// How large a run is.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    members: usize,
+    events: u64,
+    topics: usize,
+    partitions_per_topic: usize,
+}
+
+impl Scale {
+    /// A small one, or what the environment says.
+    fn from_environment() -> Scale {
+        let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+        let members = number("SIMULATED_MEMBERS").unwrap_or(40) as usize;
+        let events = number("SIMULATED_EVENTS").unwrap_or(15_000);
+        Scale { members, events, topics: 4, partitions_per_topic: (members / 2).max(5) }
+    }
+}
+
+/// A client's turn; void once the client has another turn to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    client: usize,
+    token: u64,
+}
+
+/// Everything but the clients.
+struct World {
+    harness: Harness<GroupShard>,
+    random: StdRng,
+    turns: BinaryHeap<Reverse<(Duration, u64, Turn)>>,
+    /// Who waits for an answer.
+    waiting: BTreeMap<ReplyTo, Turn>,
+    log: CompactedLog,
+    /// Whether things go wrong.
+    troubled: bool,
+    /// One client's turn in so many ends in trouble.
+    trouble_once_in: u32,
+    partitions: BTreeMap<TopicId, usize>,
+    next: u64,
+}
+
+impl World {
+    fn new(seed: u64, scale: Scale) -> World {
+        let partitions =
+            (0..scale.topics).map(|at| (TopicId(Uuid::from_u128(at as u128 + 1)), scale.partitions_per_topic));
+        let partitions = partitions.collect();
+        let config = BrokerConfig::load(BTreeMap::new()).expect("the defaults are valid").config;
+        World {
+            harness: Harness::new(GroupShard::default(), image(&partitions), config),
+            random: StdRng::seed_from_u64(seed),
+            turns: BinaryHeap::new(),
+            waiting: BTreeMap::new(),
+            log: CompactedLog::default(),
+            troubled: true,
+            // So that a rebalance, in which everyone has some turns, mostly comes to its end.
+            trouble_once_in: 6 * scale.members as u32,
+            partitions,
+            next: 0,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.harness.now
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// True once in so many times.
+    fn chance(&mut self, once_in: u32) -> bool {
+        self.random.random_ratio(1, once_in)
+    }
+
+    fn millis(&mut self, range: std::ops::Range<u64>) -> Duration {
+        Duration::from_millis(self.random.random_range(range))
+    }
+
+    /// Gives a client its next turn; those that it had are void.
+    fn schedule(&mut self, client: usize, token: &mut u64, after: Duration) {
+        *token = self.number();
+        let turn = Turn { client, token: *token };
+        let at = self.now() + after;
+        let order = self.number();
+        self.turns.push(Reverse((at, order, turn)));
+    }
+
+    /// Has a client wait for an answer, instead of a turn.
+    fn wait(&mut self, client: usize, token: &mut u64) -> ReplyTo {
+        *token = self.number();
+        let to = ReplyTo(*token);
+        self.waiting.insert(to, Turn { client, token: *token });
+        to
+    }
+
+    /// Asks the shard; the append fails now and then.
+    fn ask<T>(&mut self, op: impl FnOnce(&mut GroupShard, &mut Step<'_>) -> T) -> Result<T, CoordinatorError> {
+        self.maybe_fail_appends(2000);
+        let answer = self.harness.step(op);
+        self.after_step();
+        answer
+    }
+
+    fn maybe_fail_appends(&mut self, once_in: u32) {
+        let fails = self.troubled && self.chance(once_in);
+        self.harness.append_error = fails.then(|| CoordinatorError::NotAvailable("simulated".to_owned()));
+    }
+
+    fn after_step(&mut self) {
+        self.harness.append_error = None;
+        self.log.append(self.harness.log.drain(..));
+        self.check_bounds();
+    }
+
+    fn advance_to(&mut self, at: Duration) {
+        self.maybe_fail_appends(5000);
+        let now = self.now();
+        self.harness.advance(at.saturating_sub(now));
+        self.after_step();
+    }
+
+    /// Another shard takes over: it reads the log, and who waits for an answer of the first gets none.
+    fn fail_over(&mut self) -> Vec<Turn> {
+        self.harness.log = self.log.records().collect();
+        self.harness.reload(GroupShard::default());
+        self.harness.log.clear();
+        self.after_step();
+        std::mem::take(&mut self.waiting).into_values().collect()
+    }
+
+    /// A topic gets more partitions.
+    fn grow_topic(&mut self) {
+        let at = self.random.random_range(0..self.partitions.len());
+        *self.partitions.values_mut().nth(at).expect("one of them") += 1;
+        self.harness.set_image(image(&self.partitions));
+        self.after_step();
+    }
+
+    fn num_partitions(&self) -> usize {
+        self.partitions.values().sum()
+    }
+
+    fn group(&self) -> Option<&Group> {
+        self.harness.shard.groups.get(GROUP_ID)
+    }
+
+    /// What the shard holds follows from the members that it knows.
+    fn check_bounds(&self) {
+        let shard = &self.harness.shard;
+        assert!(shard.groups.len() <= 1);
+        let members = match self.group() {
+            None => 0,
+            Some(Group::Classic(group)) => group.num_members() + group.num_pending_members(),
+            Some(Group::Consumer(group)) => group.num_members(),
+        };
+        // A session for each, for a rebalance one more in the consumer protocol; the group's own, and the expiration of offsets.
+        let timers = shard.timers.len();
+        assert!(timers <= 2 * members + 4, "{timers} timers for {members} members");
+    }
+}
+
+/// Topics `topic-1`… with so many partitions.
+fn image(partitions: &BTreeMap<TopicId, usize>) -> MetadataImage {
+    let mut image = MetadataImage::empty();
+    let mut delta = MetadataDelta::default();
+    for (topic_id, count) in partitions {
+        let name = topic_name(*topic_id);
+        let mut records = vec![MetadataRecord::Topic(TopicRecord { name, topic_id: *topic_id })];
+        records.extend((0..*count).map(|partition| {
+            MetadataRecord::Partition(PartitionRecord {
+                partition_id: PartitionId(partition as i32),
+                topic_id: *topic_id,
+                replicas: vec![BrokerId(1)],
+                isr: vec![BrokerId(1)],
+                leader: BrokerId(1),
+                leader_epoch: LeaderEpoch(0),
+                directories: vec![DirectoryId::MIGRATING],
+                ..PartitionRecord::default()
+            })
+        }));
+        for record in records {
+            image.apply(&record, &mut delta).expect("a sound record");
+        }
+    }
+    image
+}
+
+fn topic_name(topic: TopicId) -> String {
+    format!("topic-{}", topic.0.as_u128())
+}
+
+fn context(client: usize, api_version: i16) -> RequestContext {
+    RequestContext { api_version, client_id: format!("client-{client}"), client_host: "/127.0.0.1".to_owned() }
+}
+
+enum Client {
+    Classic(ClassicClient),
+    Consumer(ConsumerClient),
+}
+
+/// Which protocols the clients speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocols {
+    Classic,
+    Consumer,
+}
+
+struct Simulation {
+    world: World,
+    clients: Vec<Client>,
+    classic_owners: classic::Owners,
+    consumer_owners: consumer::Owners,
+    events: u64,
+}
+
+impl Simulation {
+    fn new(seed: u64, scale: Scale, protocols: Protocols) -> Simulation {
+        let mut world = World::new(seed, scale);
+        let mut clients = Vec::with_capacity(scale.members);
+        for at in 0..scale.members {
+            clients.push(match protocols {
+                Protocols::Classic => Client::Classic(ClassicClient::new(at, &mut world)),
+                Protocols::Consumer => Client::Consumer(ConsumerClient::new(at, &mut world)),
+            });
+        }
+        Simulation {
+            world,
+            clients,
+            classic_owners: classic::Owners::default(),
+            consumer_owners: consumer::Owners::default(),
+            events: 0,
+        }
+    }
+
+    /// One client's turn, and all that comes of it.
+    fn event(&mut self) {
+        // Timers first: what comes of them may give somebody an earlier turn. If all wait for an answer, only timers go on.
+        let patience = self.world.now() + Duration::from_secs(3600);
+        while let Some(deadline) = self.world.harness.shard.next_deadline()
+            && self.world.turns.peek().is_none_or(|Reverse((at, ..))| deadline <= *at)
+        {
+            assert!(deadline < patience, "nobody gets an answer any more");
+            self.world.advance_to(deadline);
+            self.deliver();
+        }
+        let Reverse((at, _, turn)) = self.world.turns.pop().expect("a timer of the shard is always set");
+        self.world.advance_to(at);
+        let client = &mut self.clients[turn.client];
+        match client {
+            Client::Classic(client) if client.token == turn.token => client.act(&mut self.world),
+            Client::Consumer(client) if client.token == turn.token => {
+                client.act(&mut self.world, &mut self.consumer_owners);
+            }
+            _ => return,
+        }
+        self.events += 1;
+        self.deliver();
+    }
+
+    /// Hands out the answers that waited.
+    fn deliver(&mut self) {
+        for (to, reply) in std::mem::take(&mut self.world.harness.replies) {
+            if let Some(turn) = self.world.waiting.remove(&to) {
+                self.answer(turn, reply);
+            }
+        }
+    }
+
+    fn answer(&mut self, turn: Turn, reply: Result<DeferredReply, CoordinatorError>) {
+        match &mut self.clients[turn.client] {
+            Client::Classic(client) if client.token == turn.token => {
+                client.on_reply(reply, &mut self.world, &mut self.classic_owners);
+            }
+            _ => {}
+        }
+    }
+
+    fn fail_over(&mut self) {
+        for turn in self.world.fail_over() {
+            self.answer(turn, Err(CoordinatorError::NotCoordinator));
+        }
+        self.consumer_owners.check(&self.world);
+    }
+
+    fn run(&mut self, events: u64) {
+        let end = self.events + events;
+        let many = u32::try_from(events / 10).unwrap_or(u32::MAX).max(1);
+        while self.events < end {
+            self.event();
+            if self.events.is_multiple_of(256) {
+                self.consumer_owners.check(&self.world);
+            }
+            if self.world.chance(many) {
+                self.fail_over();
+            }
+            if self.world.chance(many) {
+                self.world.grow_topic();
+            }
+            if self.world.chance(many) {
+                // A third of the clients dies at once.
+                for client in &mut self.clients {
+                    match client {
+                        Client::Classic(client) if self.world.chance(3) => client.die(&mut self.world),
+                        Client::Consumer(client) if self.world.chance(3) => client.die(&mut self.world),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets nothing happen for so long that every session and timeout has passed, and sees whether all is well then.
+    fn come_to_rest(&mut self) {
+        self.world.troubled = false;
+        let end = self.world.now() + Duration::from_secs(400);
+        while self.world.now() < end {
+            self.event();
+        }
+        let (mut classic, mut consumer) = (Vec::new(), Vec::new());
+        for client in &self.clients {
+            match client {
+                Client::Classic(client) => classic.extend(client.is_there().then_some(client)),
+                Client::Consumer(client) => consumer.extend(client.is_there().then_some(client)),
+            }
+        }
+        let timers = self.world.harness.shard.timers.len();
+        match self.world.group() {
+            None => assert_eq!(classic.len() + consumer.len(), 0),
+            Some(Group::Classic(group)) => {
+                classic::check_at_rest(group, &classic, &self.world, &self.classic_owners);
+                assert_eq!(group.num_pending_members(), 0, "ids that were handed out have lapsed");
+            }
+            Some(Group::Consumer(group)) => consumer::check_at_rest(group, &consumer, &self.world),
+        }
+        // A session for each member, and the expiration of offsets.
+        assert_eq!(timers, classic.len() + consumer.len() + 1, "timers");
+        self.consumer_owners.check(&self.world);
+        // Records for each member at most: its metadata, its target, its assignment; and the group's.
+        let records = self.world.log.len();
+        assert!(records <= 3 * consumer.len() + 10, "{records} records are left in the log");
+        self.world.troubled = true;
+    }
+}
+
+fn simulate(protocols: Protocols, seeds: std::ops::Range<u64>) {
+    let scale = Scale::from_environment();
+    for seed in seeds {
+        let mut simulation = Simulation::new(seed, scale, protocols);
+        for _ in 0..4 {
+            simulation.run(scale.events / 4);
+            simulation.come_to_rest();
+        }
+        let generation = match simulation.world.group() {
+            None => 0,
+            Some(Group::Classic(group)) => group.generation_id(),
+            Some(Group::Consumer(group)) => group.group_epoch(),
+        };
+        println!(
+            "{protocols:?}, seed {seed}: {} events in {} s of simulated time, generation {generation}",
+            simulation.events,
+            simulation.world.now().as_secs()
+        );
+        assert!(generation > 20, "too little has happened: {generation}");
+    }
+}
+
+#[test]
+fn classic_groups_keep_their_promises() {
+    simulate(Protocols::Classic, 0..2);
+}
+
+#[test]
+fn consumer_groups_keep_their_promises() {
+    simulate(Protocols::Consumer, 0..2);
+}
