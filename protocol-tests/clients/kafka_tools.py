@@ -25,6 +25,7 @@ MAIN = {
     "kafka-groups": TOOLS + "GroupsCommand",
     "kafka-producer-perf-test": TOOLS + "ProducerPerformance",
     "kafka-topics": TOOLS + "TopicCommand",
+    "kafka-transactions": TOOLS + "TransactionsCommand",
 }
 
 
@@ -55,6 +56,10 @@ class KafkaTools:
             source.write_bytes(input if isinstance(input, bytes) else input.encode())
         status = self.call([source, out, err, MAIN[tool], *arguments], timeout)
         return status, out.read_text(errors="replace"), err.read_text(errors="replace")
+
+    def errors(self):
+        """What the last call printed to standard error."""
+        return (pathlib.Path(self.scratch.name) / "err").read_text(errors="replace")
 
     def to_file(self, path, tool, *arguments, input=os.devnull, timeout=300):
         """The same with standard output in a file, for much of it."""

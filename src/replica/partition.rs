@@ -191,6 +191,8 @@ impl Partition {
     /// A partition that nobody leads yet, see [`Self::apply`].
     pub fn new(log: Arc<Log>, high_watermark: Offset) -> Partition {
         let within = high_watermark.clamp(log.log_start_offset(), log.log_end_offset());
+        // A recovery does not know which of the transactions that it read are decided for all replicas.
+        log.on_high_watermark(within);
         Partition {
             topic_partition: log.topic_partition().clone(),
             log,

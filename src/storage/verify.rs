@@ -353,7 +353,10 @@ impl LogCheck<'_> {
                 self.found.findings.push(Finding::fault(name, None, what, remedy));
             }
         }
-        let mut missing: Vec<Offset> = bases.iter().skip(1).copied().filter(|base| *base <= end).collect();
+        // Those at or before the log's start go with the records there.
+        let start = self.params.log_start_offset;
+        let is_wanted = |base: &Offset| *base <= end && *base > start;
+        let mut missing: Vec<Offset> = bases.iter().skip(1).copied().filter(is_wanted).collect();
         // The one at the end is written when the log is closed; a damaged end never was one.
         let ends_in_damage =
             self.found.damaged.iter().any(|damage| !damage.is_followed && Some(&damage.base_offset) == bases.last());

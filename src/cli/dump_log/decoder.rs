@@ -40,7 +40,7 @@ impl PlainDecoder {
     fn decode(self, bytes: &[u8]) -> Result<String, String> {
         let short = |size| format!("{} bytes are too few for a number of {size}", bytes.len());
         match self {
-            PlainDecoder::String => Ok(String::from_utf8_lossy(bytes).into_owned()),
+            PlainDecoder::String => Ok(java_text(bytes)),
             PlainDecoder::Integer => {
                 let first = bytes.first_chunk().ok_or_else(|| short(4))?;
                 Ok(i32::from_be_bytes(*first).to_string())
@@ -110,6 +110,28 @@ fn metadata_record(offset: i64, value: Option<&[u8]>) -> String {
     }
 }
 
+/// Bytes as text, as Java decodes them: what is no UTF-8 is replaced. Rust differs in one thing: Java takes an encoded
+/// surrogate for one character that cannot be, Rust for two or three.
+pub(super) fn java_text(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let mut rest = bytes;
+    loop {
+        let error = match std::str::from_utf8(rest) {
+            Ok(valid) => return text + valid,
+            Err(error) => error,
+        };
+        let (valid, invalid) = rest.split_at(error.valid_up_to());
+        text.push_str(&String::from_utf8_lossy(valid));
+        text.push(char::REPLACEMENT_CHARACTER);
+        let skipped = match invalid {
+            [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..] => 3,
+            [0xed, 0xa0..=0xbf, ..] => 2,
+            _ => error.error_len().unwrap_or(invalid.len()),
+        };
+        rest = &invalid[skipped..];
+    }
+}
+
 /// `NoOpRecord` as `NO_OP_RECORD`.
 fn upper_snake(name: &str) -> String {
     let mut text = String::new();
@@ -137,6 +159,25 @@ mod tests {
         assert!(PlainDecoder::Long.decode(&[255; 7]).is_err());
         assert_eq!(PlainDecoder::Default.decode(&[0, 255]), Ok("00ff".to_owned()));
         assert_eq!(PlainDecoder::String.decode(b"a\xffb"), Ok("a\u{fffd}b".to_owned()));
+    }
+
+    #[test]
+    fn text_is_decoded_as_in_java() {
+        for (bytes, text) in [
+            (&b"plain"[..], "plain"),
+            (b"a\xed\xa0\x80b", "a?b"),
+            (b"\xed\xa0A", "?A"),
+            (b"\xed\xbf", "?"),
+            (b"\xed\x9f\xbf", "\u{d7ff}"),
+            (b"\xe0\x80\x80", "???"),
+            (b"\xe0\xa0A", "?A"),
+            (b"\xf4\x90\x80\x80", "????"),
+            (b"\xf0\x90\x80", "?"),
+            (b"\xc3", "?"),
+            (b"\x80\xff", "??"),
+        ] {
+            assert_eq!(java_text(bytes), text.replace('?', "\u{fffd}"), "{bytes:?}");
+        }
     }
 
     #[test]

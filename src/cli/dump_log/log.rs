@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli::dump_log::batches::{FoundBatch, LogFile};
-use crate::cli::dump_log::decoder::Contents;
+use crate::cli::dump_log::decoder::{Contents, java_text};
 use crate::cli::dump_log::{Dump, DumpError, RECORD_INDENT, base_offset, json};
 use crate::metadata::snapshot::{BOOTSTRAP_FILE, SnapshotFile};
 use crate::record::batch::{RecordBatch, TimestampType, increment_sequence};
@@ -144,7 +144,7 @@ impl Dump<'_> {
         )?;
         for (n, header) in record.headers.iter().enumerate() {
             let comma = if n > 0 { "," } else { "" };
-            write!(self.out, "{comma}{}", String::from_utf8_lossy(header.key))?;
+            write!(self.out, "{comma}{}", java_text(header.key))?;
         }
         write!(self.out, "]")?;
         Ok(())

@@ -753,3 +753,17 @@ fn append_fails_cleanly(partition: &Arc<Partition>) -> bool {
     let appended = append(partition, &["c"]);
     appended.info.first_offset == Offset(1) && appended.info.flush_due && appended.wait.is_some()
 }
+
+/// After a crash the log's recovery has read all transactions anew, and nothing advances the high watermark of a log that
+/// was replicated to its end: readers of committed records would have to wait for the next record.
+#[test]
+fn transactions_below_a_known_high_watermark_are_stable() {
+    let fixture = crate::storage::fixture::Fixture::unpack_only("damaged-partitions-unclean", "whole-0");
+    let context = crate::storage::fixture::context();
+    let (log, _) = fixture.open(&context, &TopicPartition::new("whole", 0), DamagePolicy::KeepReadable);
+    let partition = Partition::new(log, Offset(102));
+    assert_eq!((partition.high_watermark(), partition.last_stable_offset()), (Offset(102), Offset(102)));
+    // The marker of the transaction from 40 on stands at 50.
+    let (log, _) = fixture.open(&context, &TopicPartition::new("whole", 0), DamagePolicy::KeepReadable);
+    assert_eq!(Partition::new(log, Offset(50)).last_stable_offset(), Offset(40));
+}

@@ -389,6 +389,11 @@ impl ClassicGroup {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn counted_protocols(&self) -> &BTreeMap<Arc<str>, usize> {
+        &self.supported_protocols
+    }
+
     /// Whether one of the protocols could be that of all members.
     pub fn supports_protocols<'a>(&self, protocol_type: &str, mut protocols: impl Iterator<Item = &'a str>) -> bool {
         if self.is_empty() {

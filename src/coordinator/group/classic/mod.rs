@@ -25,6 +25,9 @@ mod state;
 mod sync;
 mod validation;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use tracing::{debug, info};
