@@ -2,11 +2,12 @@
 
 import collections
 import random
+import subprocess
 
-from . import interchange
+from . import interchange, machine
 from .interchange import compare, table, unpack
 from .java import CODECS, dump
-from .suite import equal, eventually, test
+from .suite import equal, eventually, test, within
 
 SETTINGS = {
     "auto.create.topics.enable": "false",
@@ -56,6 +57,25 @@ def as_kafka_did(run):
         broker.stop()
     with run.kafka(data=data, settings=SETTINGS) as kafka:
         compare(of_these(interchange.offsets(run, kafka)), wanted, "Kafka after it")
+
+
+@test(own_broker=True)
+def compaction_tester(run):
+    """Kafka's own torture test of compaction: what it has produced, beside what a consumer group gets of it."""
+    segments = {"log.segment.bytes": "1048576", "log.cleaner.min.cleanable.ratio": "0.01"}
+    with run.new_broker("first", settings={**SETTINGS, **segments, "offsets.topic.replication.factor": "1"}) as broker:
+        options = {"messages": 120_000, "topics": 2, "duplicates": 10, "percent-deletes": 20, "compression-type": "lz4", "sleep": 2}
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        command = [machine.java(), f"-Dlog4j2.configurationFile={machine.HERE}/clients/log4j2-tools.properties", "-cp", f"{machine.kafka_jars()}/*",
+                   "org.apache.kafka.tools.LogCompactionTester", "--bootstrap-server", broker.bootstrap, *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{done.stdout[-1500:]}{done.stderr[-1500:]}"
+        within("0 mismatches", done.stdout)
+        within("Data verification is completed", done.stdout)
+        partitions = [path.name for path in broker.data.glob("log-cleaner-test-*")]
+        equal(len(partitions), 2)
+        eventually(lambda: is_clean(broker.data, *partitions), 30)
+        broker.stop()
 
 
 class Keyed:
