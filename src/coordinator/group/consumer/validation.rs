@@ -74,7 +74,11 @@ impl ConsumerGroup {
         if member_id.is_none() && member_epoch < 0 {
             return Ok(());
         }
-        let member = self.known_member(member_id.unwrap_or("null"))?;
+        let Some(member_id) = member_id else {
+            // An epoch and no member: Kafka fails within.
+            return Err(ApiError::bare(ErrorCode::UnknownServerError));
+        };
+        let member = self.known_member(member_id)?;
         if member_epoch == member.member_epoch {
             return Ok(());
         }
