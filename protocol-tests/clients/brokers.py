@@ -160,6 +160,12 @@ class Ottla(Broker):
     def is_ready(self):
         return self.ready.exists() and self.ready.read_text().endswith("\n")
 
+    def stop(self):
+        """What it leaves then is without a fault."""
+        super().stop()
+        done = subprocess.run([self.binary, "verify-log", str(self.data)], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"verify-log after an end in order:\n{done.stdout}{done.stderr}"
+
 
 class Kafka(Broker):
     kind = "kafka"

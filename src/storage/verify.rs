@@ -360,7 +360,7 @@ impl LogCheck<'_> {
         // The one at the end is written when the log is closed; a damaged end never was one.
         let ends_in_damage =
             self.found.damaged.iter().any(|damage| !damage.is_followed && Some(&damage.base_offset) == bases.last());
-        if bases.first().is_some_and(|first| *first < end) && self.params.was_closed && !ends_in_damage {
+        if bases.first().is_some_and(|first| start.max(*first) < end) && self.params.was_closed && !ends_in_damage {
             missing.push(end);
         }
         missing.retain(|offset| !snapshots.contains(offset));
