@@ -16,7 +16,7 @@ order in Kafka is given one. Everything else is compared as it came.
 | the description of a setting | `<text>` |
 | bytes | hexadecimal; size and hash of long ones, and of long metadata of offsets |
 | a member's metadata and assignment in a classic group (`CONSUMER_PROTOCOL`) | the fields of the consumer protocol, if that is what they are |
-| a list of the groups of the whole broker | those of the scenario |
+| a list of the groups or the configurable resources of the whole broker | those of the scenario, and brokers |
 | a list that comes out of a hash map (`UNORDERED`) | an object, by the key named there |
 """
 
@@ -47,6 +47,7 @@ UNORDERED = {
     ("DescribeGroups", "Groups"): ("GroupId",),
     ("DescribeGroups", "Members"): ("MemberId",),
     ("ListGroups", "Groups"): ("GroupId",),
+    ("ListConfigResources", "ConfigResources"): ("ResourceName",),
     ("DeleteGroups", "Results"): ("GroupId",),
     ("ConsumerGroupDescribe", "Groups"): ("GroupId",),
     ("ConsumerGroupDescribe", "Members"): ("MemberId",),
@@ -124,6 +125,9 @@ class Normaliser:
         if isinstance(value, dict):
             if self.api == "ListGroups" and "Groups" in value:
                 value = value | {"Groups": [g for g in value["Groups"] if g["GroupId"].startswith(self.session.prefix)]}
+            if self.api == "ListConfigResources" and "ConfigResources" in value:
+                own = [r for r in value["ConfigResources"] if r["ResourceName"].startswith(self.session.prefix) or r["ResourceName"].isdigit()]
+                value = value | {"ConfigResources": own}
             if value.get("Name") in PLACES and value.get("Value"):
                 value = value | {"Value": "<place>"}
             return {key: self.value(inner, key) for key, inner in value.items()}
