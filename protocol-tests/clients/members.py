@@ -87,7 +87,7 @@ class Member:
         self.tell("commit")
         eventually(lambda: self.expect(self.commits > before, "has not committed"))
 
-    def close(self, seconds=20):
+    def close(self, seconds=40):
         """It leaves the group, well."""
         if self.client == "kcat":
             self.process.terminate()
@@ -127,7 +127,7 @@ PROGRAMS = {
 }
 
 
-def share(members, wanted, seconds=25):
+def share(members, wanted, seconds=60):
     """Waits until the members hold the wanted partitions between them, each its part, as even as can be."""
     def check():
         held = collections.Counter(partition for member in members for partition in member.assignment)
@@ -179,7 +179,7 @@ class Feed:
         return self.values
 
 
-def wait_for_values(members, values, once=True, seconds=20):
+def wait_for_values(members, values, once=True, seconds=40):
     """Waits until the members have read all the values between them; `once`: none of them twice."""
     def read():
         return collections.Counter(value for member in members for value in member.values())

@@ -103,6 +103,17 @@ class Session:
 
 SHARED = {
     "num.partitions": "3",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    # Groups that react in a fraction of a second.
+    "group.initial.rebalance.delay.ms": "100",
+    "group.min.session.timeout.ms": "100",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.assignment.interval.ms": "100",
+    "group.consumer.regex.refresh.interval.ms": "10000",
 }
 
 
