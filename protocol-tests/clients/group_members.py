@@ -110,6 +110,11 @@ def come_and_go(run, client, protocol):
     e.close()
 
 
+def moves(member):
+    """The changes of its assignment that did change something."""
+    return [change for change in member.changes if change[1]]
+
+
 @for_each_client
 def static_members(run, client, protocol):
     """A static member that comes back in time has its partitions again, and the others notice nothing. One that does not is gone."""
@@ -123,7 +128,7 @@ def static_members(run, client, protocol):
 
     a, b = join("a", "one"), join("b", "two")
     share([a, b], partitions(topic, 4))
-    held, b_changes = a.assignment, len(b.changes)
+    held, b_changes = a.assignment, moves(b)
     if protocol == "classic":
         ends = [Member.close, Member.kill]
     else:  # killed, it keeps its instance id till its session ends; and franz-go's farewell lacks the instance id, so that brokers refuse it
@@ -132,7 +137,7 @@ def static_members(run, client, protocol):
         end(a)
         a = join("a", "one")
         eventually(lambda: a.expect(a.assignment == held, f"has not got {held} again"), 40)
-        equal(b.changes[b_changes:], [], "changes for the other member")
+        equal(moves(b), b_changes, "changes for the other member")
     expect_state(run, group, "Stable", 2)
 
     double = join("double", "two")
