@@ -93,6 +93,18 @@ def different_subscriptions(s, v, assignor):
     shares(s, g, exact=assignor == "range")
 
 
+@scenario([1], cases=["uniform", "range"])
+def joins_wanting_nothing(s, v, assignor):
+    """Right after another left: Kafka takes all to want the same still, so the new one gets a part of what it did not ask for."""
+    g, t, first = s.name("g"), topic(s, partitions=4), "m1"
+    epoch = beaten(s, beat(g, first, topics=[t.name], ServerAssignor=assignor))["MemberEpoch"]
+    beaten(s, beat(g, "m2", topics=[t.name], ServerAssignor=assignor))
+    beaten(s, beat(g, "m2", -1))
+    s.call(API, v, beat(g, "m3", topics=[], ServerAssignor=assignor))
+    goes_on(s, g, first, epoch)
+    described(s, g)
+
+
 @scenario([1], cases=[1, 2, 5])
 def more_members_than_partitions(s, v, partitions):
     g, t = s.name("g"), topic(s, partitions=partitions)
