@@ -283,10 +283,6 @@ impl ConsumerGroup {
         if homogeneous { SubscriptionType::Homogeneous } else { SubscriptionType::Heterogeneous }
     }
 
-    pub(super) fn subscription_type(&self) -> SubscriptionType {
-        ConsumerGroup::subscription_type_of(&self.subscribed_regexes, &self.subscribed_topics, self.members.len())
-    }
-
     /// Subscriptions with a member in the place of another.
     pub(super) fn subscriptions_with(
         &self,

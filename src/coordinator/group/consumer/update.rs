@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tracing::{debug, error, info, warn};
 
-use super::group::{ConsumerGroup, default_assignor};
+use super::group::{ConsumerGroup, SubscriptionCount, default_assignor};
 use super::member::{ConsumerGroupMember, LEAVE_GROUP_STATIC_MEMBER_EPOCH, MemberState};
 use super::reconciliation::{OwnedPartitions, Reconciliation};
 use super::topics::SubscribedTopics;
@@ -219,10 +219,7 @@ impl Update<'_, '_> {
         let group_id = Arc::clone(self.group.group_id());
         let (regexes, topics) = self.group.subscriptions_with(old, new);
         let hash = self.topics.group_hash(&topics, self.step.image);
-        let known = self.group.member(&new.member_id).is_some()
-            || new.instance_id.as_ref().is_some_and(|instance_id| self.group.static_member(instance_id).is_some());
-        let members = self.group.num_members() + usize::from(!known);
-        let subscription_type = ConsumerGroup::subscription_type_of(&regexes, &topics, members);
+        let subscription_type = self.subscription_type_of(&regexes, &topics, new);
         bump |= hash != self.group.metadata_hash();
         let mut epoch = self.group.group_epoch();
         if bump {
@@ -235,6 +232,18 @@ impl Update<'_, '_> {
             self.records.push(new_records::partition_metadata_tombstone(&group_id));
         }
         (epoch, Some(subscription_type))
+    }
+
+    /// Whether all members subscribe to the same, `new` among them.
+    fn subscription_type_of(
+        &self,
+        regexes: &BTreeMap<Arc<str>, usize>,
+        topics: &BTreeMap<TopicName, SubscriptionCount>,
+        new: &ConsumerGroupMember,
+    ) -> SubscriptionType {
+        let known = self.group.member(&new.member_id).is_some()
+            || new.instance_id.as_ref().is_some_and(|instance_id| self.group.static_member(instance_id).is_some());
+        ConsumerGroup::subscription_type_of(regexes, topics, self.group.num_members() + usize::from(!known))
     }
 
     /// Computes a target assignment for the group's epoch, unless it has one or got its last one a moment ago.
@@ -263,7 +272,13 @@ impl Update<'_, '_> {
                 default_assignor(self.step.config)
             }),
         };
-        let spec = self.group_spec(new, subscription_type.unwrap_or_else(|| self.group.subscription_type()));
+        // A member that joins wanting nothing does not begin an epoch, but may be there when one that another began is assigned. It is
+        // counted then, too: Kafka forgets it, takes the group to be all alike, and gives it what it did not ask for.
+        let subscription_type = subscription_type.unwrap_or_else(|| {
+            let (regexes, topics) = self.group.subscriptions_with(old, new);
+            self.subscription_type_of(&regexes, &topics, new)
+        });
+        let spec = self.group_spec(new, subscription_type);
         let partition_count = |topic: TopicId| self.step.image.topic_by_id(topic).map(|topic| topic.partitions.len());
         let assignment = assignor.assign(&spec, &partition_count).map_err(|reason| {
             error!(%group_id, group_epoch, assignor = assignor.name(), %reason, "no target assignment");

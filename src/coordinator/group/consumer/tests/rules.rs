@@ -258,3 +258,19 @@ fn offsets_are_committed_by_members_in_their_epochs() {
     assert_eq!(kit.group().validate_offset_commit(&committer("", -1)).ok(), Some(CommitScope::AnyPartition));
     assert!(kit.group().validate_delete_group().is_ok());
 }
+
+/// Found by walks beside Kafka: a member that joins wanting nothing begins no epoch, and was forgotten when the epoch that a leaver had
+/// begun was assigned. The group counted as one whose members all want the same, so the new one got a part.
+#[test]
+fn who_wants_nothing_gets_nothing() {
+    for assignor in ["uniform", "range"] {
+        let settings = [("group.consumer.assignment.interval.ms", "0"), ("group.consumer.assignors", assignor)];
+        let mut kit = Kit::with(&[("orders", 4)], &settings);
+        kit.beat(Beat::join("a", &["orders"]));
+        kit.beat(Beat::join("b", &["orders"]));
+        kit.beat(Beat::at("b", -1));
+        kit.beat(Beat::join("c", &[]));
+        kit.beat(Beat::at("a", 2));
+        assert_eq!(kit.describe(), ["a 4: orders 0 1 2 3", "c 4: nothing"], "{assignor}");
+    }
+}
