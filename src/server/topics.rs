@@ -78,8 +78,12 @@ pub async fn auto_create(broker: &Broker, names: &[&str]) {
                     Some(ErrorCode::None) => info!(topic = topic.name.as_str(), "topic auto-created"),
                     // Another client was quicker.
                     Some(ErrorCode::TopicAlreadyExists) => {}
-                    error => warn!(topic = topic.name.as_str(), error = error.map_or("unknown", ErrorCode::name),
-                        reason = topic.error_message.as_deref().unwrap_or_default(), "topic not auto-created"),
+                    error => warn!(
+                        topic = topic.name.as_str(),
+                        error = error.map_or("unknown", ErrorCode::name),
+                        reason = topic.error_message.as_deref().unwrap_or_default(),
+                        "topic not auto-created"
+                    ),
                 }
             }
         }

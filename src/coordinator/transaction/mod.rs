@@ -9,6 +9,8 @@ pub mod metadata;
 pub mod producer_ids;
 pub mod records;
 mod shard;
+#[cfg(test)]
+mod simulation;
 pub mod state;
 
 pub use self::shard::{
