@@ -10,7 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::{info, warn};
 
+use super::ClassicTimer;
 use super::member::{ClassicGroupMember, Presence, Protocol};
+use super::rebalance::duration_ms;
 use super::state::ClassicGroupState;
 use crate::coordinator::group::assignor::iteration_order::{grown_table, hash_of_string, sort};
 use crate::coordinator::group::consumer_protocol::{PROTOCOL_TYPE, Subscription};
@@ -216,13 +218,28 @@ impl ClassicGroup {
         self.members.get(member_id)
     }
 
-    pub(super) fn presence_mut(&mut self, member_id: &str) -> Option<&mut Presence> {
-        self.members.get_mut(member_id).map(|member| &mut member.presence)
+    /// For changes to what the group keeps no count of.
+    pub(super) fn member_mut(&mut self, member_id: &str) -> Option<&mut ClassicGroupMember> {
+        self.members.get_mut(member_id)
     }
 
-    /// Each member's soft state, which the group keeps no count of.
-    pub(super) fn presences_mut(&mut self) -> impl Iterator<Item = (&Arc<str>, i32, &mut Presence)> {
-        self.members.values_mut().map(|member| (&member.member_id, member.session_timeout_ms, &mut member.presence))
+    /// The member counts as lost when it is silent for so long, or for its session timeout. Gives the timer that is to be
+    /// set for it, unless it has one that fires before.
+    pub(super) fn expect_heartbeat(
+        &mut self,
+        member_id: &str,
+        timeout: Option<Duration>,
+        now: Duration,
+    ) -> Option<(ClassicTimer, Duration)> {
+        let member = self.members.get_mut(member_id)?;
+        let deadline = now + timeout.unwrap_or_else(|| duration_ms(member.session_timeout_ms));
+        member.presence.session_deadline = deadline;
+        // One that fires too early is set again then, which is far rarer than heartbeats are.
+        if member.presence.timer.is_some_and(|timer| timer <= deadline) {
+            return None;
+        }
+        member.presence.timer = Some(deadline);
+        Some((ClassicTimer::Session(self.group_id.clone(), member.member_id.clone()), deadline))
     }
 
     pub fn static_member_id(&self, group_instance_id: &str) -> Option<&Arc<str>> {

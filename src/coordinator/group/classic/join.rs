@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 use super::Continuation;
 use super::group::ClassicGroup;
 use super::member::{ClassicGroupMember, Presence, Protocol, protocols_of};
-use super::rebalance::{GroupStep, join_error, session_timeout, sync_error};
+use super::rebalance::{GroupStep, duration_ms, join_error, sync_error};
 use super::state::ClassicGroupState;
 use crate::coordinator::group::{DeferredReply, Group, GroupShard, RequestContext, Step};
 use crate::coordinator::shard::{CoordinatorError, ReplyTo};
@@ -207,7 +207,7 @@ impl GroupStep<'_, '_> {
             // v4+: KIP-394. A client that gives up before it knows its id leaves no member behind.
             debug!(group_id = %self.group.group_id, %new_member_id, "a member is to join with the id it is given");
             self.group.add_pending(new_member_id.clone());
-            self.expect_join_of_pending(&new_member_id, session_timeout(join.request.session_timeout_ms));
+            self.expect_join_of_pending(&new_member_id, duration_ms(join.request.session_timeout_ms));
             self.reply_join(join.reply_to, join_error(ErrorCode::MemberIdRequired, &new_member_id));
         } else {
             self.add_member(join, new_member_id);

@@ -97,22 +97,17 @@ impl GroupStep<'_, '_> {
 
     /// The member shows signs of life: it counts as lost when it is silent for its session timeout from now on.
     pub fn reschedule_heartbeat(&mut self, member_id: &str) {
-        let Some(member) = self.group.member(member_id) else { return };
-        let timeout = session_timeout(member.session_timeout_ms);
-        self.expect_heartbeat(member_id, timeout);
+        self.set_session(member_id, None);
     }
 
     /// The member counts as lost when it is silent for so long.
     pub fn expect_heartbeat(&mut self, member_id: &str, timeout: Duration) {
-        let deadline = self.step.now + timeout;
-        let group_id = self.group.group_id.clone();
-        let Some(member_key) = self.group.member(member_id).map(|member| member.member_id.clone()) else { return };
-        let Some(presence) = self.group.presence_mut(member_id) else { return };
-        presence.session_deadline = deadline;
-        // A timer that fires too early is set again then, which is far rarer than heartbeats are.
-        if presence.timer.is_none_or(|timer| timer > deadline) {
-            presence.timer = Some(deadline);
-            self.timers.set(GroupTimer::Classic(ClassicTimer::Session(group_id, member_key)), deadline);
+        self.set_session(member_id, Some(timeout));
+    }
+
+    fn set_session(&mut self, member_id: &str, timeout: Option<Duration>) {
+        if let Some((timer, deadline)) = self.group.expect_heartbeat(member_id, timeout, self.step.now) {
+            self.timers.set(GroupTimer::Classic(timer), deadline);
         }
     }
 
@@ -223,8 +218,8 @@ impl GroupStep<'_, '_> {
             let response = self.join_response(&member_id, members);
             self.complete_join_of(&member_id, || response);
             self.reschedule_heartbeat(&member_id);
-            if let Some(presence) = self.group.presence_mut(&member_id) {
-                presence.is_new = false;
+            if let Some(member) = self.group.member_mut(&member_id) {
+                member.presence.is_new = false;
             }
             self.group.pending_sync_members.insert(member_id);
         }
@@ -270,7 +265,8 @@ impl GroupStep<'_, '_> {
             return;
         }
         let (now, timer) = (self.step.now, self.session_timer(member_id));
-        let Some(presence) = self.group.presence_mut(member_id) else { return };
+        let Some(member) = self.group.member_mut(member_id) else { return };
+        let presence = &mut member.presence;
         if presence.session_deadline > now {
             presence.timer = Some(presence.session_deadline);
             self.timers.set(timer, presence.session_deadline);
@@ -312,7 +308,7 @@ impl GroupStep<'_, '_> {
             if assignment.is_empty() && error == ErrorCode::None {
                 debug!(group_id = %self.group.group_id, %member_id, "the leader assigned nothing to a member");
             }
-            let reply_to = self.group.presence_mut(&member_id).and_then(|presence| presence.awaiting_sync.take());
+            let reply_to = self.group.member_mut(&member_id).and_then(|member| member.presence.awaiting_sync.take());
             let Some(reply_to) = reply_to else { continue };
             let response = SyncGroupResponse::default()
                 .with_protocol_type(protocol_type.clone())
@@ -330,7 +326,7 @@ impl GroupStep<'_, '_> {
         let member_ids: Vec<Arc<str>> = self.group.members().map(|member| member.member_id.clone()).collect();
         for member_id in member_ids {
             self.complete_join_of(&member_id, || join_error(error, &member_id));
-            let waiting = self.group.presence_mut(&member_id).and_then(|presence| presence.awaiting_sync.take());
+            let waiting = self.group.member_mut(&member_id).and_then(|member| member.presence.awaiting_sync.take());
             if let Some(waiting) = waiting {
                 self.reply_sync(waiting, sync_error(error));
             }
@@ -347,13 +343,9 @@ impl GroupStep<'_, '_> {
 
     /// Sets the sessions of a group that has none yet.
     pub fn schedule_sessions(&mut self) {
-        let (group_id, now) = (self.group.group_id.clone(), self.step.now);
-        for (member_id, session_timeout_ms, presence) in self.group.presences_mut() {
-            let deadline = now + session_timeout(session_timeout_ms);
-            presence.session_deadline = deadline;
-            presence.timer = Some(deadline);
-            let timer = ClassicTimer::Session(group_id.clone(), member_id.clone());
-            self.timers.set(GroupTimer::Classic(timer), deadline);
+        let member_ids: Vec<Arc<str>> = self.group.members().map(|member| member.member_id.clone()).collect();
+        for member_id in member_ids {
+            self.reschedule_heartbeat(&member_id);
         }
     }
 
@@ -362,10 +354,6 @@ impl GroupStep<'_, '_> {
         // Should the broker fail before the next rebalance, the last generation comes back, whose members are gone.
         warn!(group_id = %self.group.group_id, %error, "the record of an empty group was not written");
     }
-}
-
-pub(super) fn session_timeout(ms: i32) -> Duration {
-    duration_ms(ms)
 }
 
 pub(super) fn duration_ms(ms: i32) -> Duration {

@@ -64,8 +64,8 @@ impl GroupStep<'_, '_> {
                 self.reply_sync(reply_to, sync_error(ErrorCode::RebalanceInProgress));
             }
             ClassicGroupState::CompletingRebalance => {
-                if let Some(presence) = self.group.presence_mut(member_id) {
-                    presence.awaiting_sync = Some(reply_to);
+                if let Some(member) = self.group.member_mut(member_id) {
+                    member.presence.awaiting_sync = Some(reply_to);
                 }
                 self.remove_pending_sync(member_id);
                 if self.group.is_leader(member_id) {
