@@ -133,6 +133,21 @@ struct Consequences<S: CoordinatorShard> {
     leader_epoch: LeaderEpoch,
 }
 
+/// The place of a caller that waits. It is given up when the caller is gone, or is told otherwise: a shard may never
+/// answer some of those that ask it, as a group does not answer the earlier of two joins of one member.
+struct Place<'a, S: CoordinatorShard> {
+    hosted: &'a Mutex<Hosted<S>>,
+    reply_to: ReplyTo,
+}
+
+impl<S: CoordinatorShard> Drop for Place<'_, S> {
+    fn drop(&mut self) {
+        if let State::Active(active) = &mut self.hosted.lock().state {
+            active.waiting.remove(&self.reply_to);
+        }
+    }
+}
+
 /// What an answer waits for; `None`: nothing.
 type Commitment = Option<oneshot::Receiver<Reached>>;
 
@@ -178,14 +193,12 @@ impl<S: CoordinatorShard> Runtime<S> {
             let mut hosted = hosted.lock();
             self.inner.active(&mut hosted)?.waiting.insert(reply_to, sender);
         }
-        if let Err(error) = self.inner.step(&hosted, |shard, step| op(shard, step, reply_to)) {
-            if let State::Active(active) = &mut hosted.lock().state {
-                active.waiting.remove(&reply_to);
-            }
-            return Err(error);
-        }
+        let place = Place { hosted: &hosted, reply_to };
+        self.inner.step(&hosted, |shard, step| op(shard, step, reply_to))?;
         // The sender goes with the shard.
-        receiver.await.unwrap_or(Err(CoordinatorError::NotCoordinator))
+        let reply = receiver.await.unwrap_or(Err(CoordinatorError::NotCoordinator));
+        std::mem::forget(place);
+        reply
     }
 
     /// Writes the marker that ends a producer's transaction in `partition`, and lets the shard know. Gives the answer

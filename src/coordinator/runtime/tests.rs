@@ -320,6 +320,20 @@ async fn callers_that_wait_are_answered_by_a_later_step_or_the_end_of_the_shard(
     assert_eq!(node.sum().await, 1002);
     assert!(node.runtime.inner.deadlines.lock().is_empty());
 
+    // One that gives up leaves nothing behind.
+    let waiting = tokio::spawn(wait(None));
+    let callers = || {
+        let hosted = node.runtime.inner.hosted(PARTITION).unwrap();
+        let mut hosted = hosted.lock();
+        node.runtime.inner.active(&mut hosted).unwrap().waiting.len()
+    };
+    while callers() == 0 {
+        tokio::task::yield_now().await;
+    }
+    waiting.abort();
+    assert!(waiting.await.is_err_and(|error| error.is_cancelled()));
+    assert_eq!(callers(), 0);
+
     let waiting = tokio::spawn(wait(Some(Duration::from_secs(600))));
     while node.runtime.inner.deadlines.lock().is_empty() {
         tokio::task::yield_now().await;
