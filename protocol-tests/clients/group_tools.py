@@ -6,7 +6,7 @@ import time
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
 from .confluent import admin
-from .group_members import describe, expect_state, table, together
+from .group_members import describe, expect_no_lag, expect_state, table, together
 from .members import Member, partitions, share
 from .suite import equal, eventually, matches, test, within
 
@@ -220,6 +220,9 @@ def resets_offsets(run):
     newcomer = f"{group}-new"
     groups(run, "--reset-offsets", "--group", newcomer, "--topic", topic, "--to-offset", 6, "--execute")
     equal(offsets_of(run, newcomer), {(topic, 0): ("6", "20", "14"), (topic, 1): ("6", "20", "14")})
+    everybody = groups(run, "--reset-offsets", "--all-groups", "--topic", topic, "--to-earliest", "--dry-run", "--timeout", 20000)
+    for name in (group, newcomer):
+        matches(rf"^{name} +{topic} +0 +0 *$", everybody)
     within("do not exist", groups(run, "--reset-offsets", "--group", group, "--topic", f"{topic}:9", "--to-earliest", "--dry-run"))
 
 
@@ -250,6 +253,21 @@ def deletes(run):
 def validates_regular_expressions(run):
     within("is valid", groups(run, "--validate-regex", "^orders-[0-9]+$"))
     within("is invalid: missing closing )", groups(run, "--validate-regex", "orders-("))
+
+
+@test()
+def console_consumer(run):
+    """A group of the console consumer goes on where it stopped, by both protocols."""
+    for protocol in PROTOCOLS:
+        topic = filled(run, 1, 10, f"{run.topic}-{protocol}")
+
+        def read(count):
+            return run.java("kafka-console-consumer", "--topic", topic, "--group", f"{topic}-group", "--from-beginning", "--max-messages", count,
+                            "--timeout-ms", 30000, "--command-property", f"group.protocol={protocol}").split()
+
+        equal(read(7), [str(n) for n in range(7)])
+        equal(read(3), ["7", "8", "9"])
+        expect_no_lag(run, f"{topic}-group", topic, 1)
 
 
 @test()
