@@ -4,7 +4,7 @@
 //! and leaderships to the others, and closes and deletes what is gone. It returns when all of it holds, and only then
 //! is the metadata published; so whatever the metadata names is served.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,6 +14,7 @@ use parking_lot::RwLock;
 use thiserror::Error;
 use tracing::{error, info, warn};
 
+use super::late_transactions::LateTransactions;
 use super::partition::Partition;
 use crate::config::dynamic::DynamicBrokerConfig;
 use crate::config::{BrokerConfig, TopicConfig};
@@ -24,7 +25,7 @@ use crate::storage::cleaner::CleanerConfig;
 use crate::storage::manager::{LogManager, NewLog};
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
-use crate::types::{Offset, PartitionId, TopicId, TopicName, TopicPartition};
+use crate::types::{Offset, PartitionId, ProducerId, TopicId, TopicName, TopicPartition};
 
 /// Partitions that are opened, or get a new leader epoch, at the same time.
 const PARALLEL_OPENS: usize = 32;
@@ -136,6 +137,7 @@ pub struct ReplicaManager {
     started: AtomicBool,
     /// A log directory may be missing: a log that is not there at the start is not made anew.
     may_miss_logs: bool,
+    late_transactions: LateTransactions,
 }
 
 impl ReplicaManager {
@@ -156,6 +158,7 @@ impl ReplicaManager {
             high_watermarks,
             started: AtomicBool::new(false),
             may_miss_logs,
+            late_transactions: LateTransactions::default(),
         })
     }
 
@@ -363,6 +366,11 @@ impl ReplicaManager {
                 partition.set_offline();
             }
         }
+    }
+
+    /// Tells of transactions that hang, each once. Gives the producers of those told now.
+    pub fn report_late_transactions(&self, now_ms: i64) -> BTreeSet<ProducerId> {
+        self.late_transactions.look(&self.online(), now_ms)
     }
 
     /// Applies retention to all logs. Reads and deletes files: for a thread that may wait.

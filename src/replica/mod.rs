@@ -2,6 +2,7 @@
 //!
 //! Handlers and coordinators reach the disk only through here.
 
+mod late_transactions;
 mod manager;
 mod partition;
 mod ready_set;

@@ -340,13 +340,13 @@ impl ProducerStateManager {
         self.ongoing.first_key_value().map(|(offset, _)| *offset)
     }
 
-    /// Whether a transaction has been open for longer than any may, so that it probably hangs.
-    pub fn has_late_transaction(&self, now_ms: i64) -> bool {
-        let oldest = self.ongoing.first_key_value().and_then(|(_, producer_id)| self.producers.get(producer_id));
-        oldest.is_some_and(|entry| {
-            let limit = self.config.max_transaction_timeout_ms.saturating_add(LATE_TRANSACTION_BUFFER_MS);
-            entry.last_timestamp > 0 && now_ms.saturating_sub(entry.last_timestamp) > limit
-        })
+    /// Transactions that have been open for longer than any may, so that they probably hang, the oldest first.
+    pub fn late_transactions(&self, now_ms: i64) -> impl Iterator<Item = &ProducerStateEntry> {
+        let limit = self.config.max_transaction_timeout_ms.saturating_add(LATE_TRANSACTION_BUFFER_MS);
+        self.ongoing
+            .values()
+            .filter_map(|producer_id| self.producers.get(producer_id))
+            .filter(move |entry| entry.last_timestamp > 0 && now_ms.saturating_sub(entry.last_timestamp) > limit)
     }
 
     pub fn entry(&self, producer_id: ProducerId) -> Option<&ProducerStateEntry> {

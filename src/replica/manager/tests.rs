@@ -376,3 +376,32 @@ fn work_done_in_parallel_keeps_its_order() {
     });
     assert!(panicked.is_err());
 }
+
+#[test]
+fn a_transaction_that_hangs_is_told_once() {
+    use crate::replica::{TransactionMarker, TransactionVersion, VerifiedProducer};
+    use crate::types::{ProducerEpoch, ProducerId};
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0)]);
+    let written = node.partition("t", 0).unwrap();
+    let (producer_id, producer_epoch) = (ProducerId(7), ProducerEpoch(0));
+    let producer = VerifiedProducer { producer_id, producer_epoch, base_sequence: 0, supports_epoch_bump: false };
+    let guard = written.start_verification(&producer, NOW_MS).unwrap();
+    let mut batch = RecordBatchBuilder::new(Offset(0)).producer(producer_id, producer_epoch, 0).transactional(true);
+    batch.append(NOW_MS, None, Some(b"v"), &[]);
+    written.append_verified(batch.build(), RequiredAcks::Leader, guard, NOW_MS).unwrap();
+
+    let hour = 3_600_000;
+    assert_eq!(node.replicas.report_late_transactions(NOW_MS + 60_000), BTreeSet::new());
+    assert_eq!(node.replicas.report_late_transactions(NOW_MS + hour), BTreeSet::from([producer_id]));
+    assert_eq!(node.replicas.report_late_transactions(NOW_MS + 2 * hour), BTreeSet::new());
+    let marker = TransactionMarker {
+        producer_id,
+        producer_epoch,
+        committed: false,
+        coordinator_epoch: 0,
+        transaction_version: TransactionVersion::V0,
+    };
+    written.append_marker(&marker, NOW_MS + 2 * hour).unwrap();
+    assert_eq!(node.replicas.report_late_transactions(NOW_MS + 4 * hour), BTreeSet::new());
+}

@@ -77,6 +77,11 @@ impl Partition {
         self.log.with_producers(|producers| producers.has_ongoing_transaction(producer_id, producer_epoch))
     }
 
+    /// Transactions that have been open here for longer than any may.
+    pub fn late_transactions(&self, now_ms: i64) -> Vec<ProducerStateEntry> {
+        self.log.with_producers(|producers| producers.late_transactions(now_ms).cloned().collect())
+    }
+
     /// The producers that wrote here and are remembered, by their ids.
     pub fn active_producers(&self) -> Result<Vec<ProducerStateEntry>, LeaderError> {
         let leadership = self.leadership.read();

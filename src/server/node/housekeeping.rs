@@ -12,6 +12,9 @@ use tracing::error;
 use crate::server::broker::Broker;
 use crate::storage::manager::LogManager;
 
+/// How often transactions that hang are looked for.
+const LATE_TRANSACTIONS_INTERVAL_MS: i64 = 60_000;
+
 /// Starts the jobs; they end with the set.
 pub(super) fn spawn(jobs: &mut JoinSet<()>, broker: Arc<Broker>, logs: Arc<LogManager>) {
     let config = broker.config.clone();
@@ -34,6 +37,9 @@ pub(super) fn spawn(jobs: &mut JoinSet<()>, broker: Arc<Broker>, logs: Arc<LogMa
     let high_watermark_interval_ms = config.replica_high_watermark_checkpoint_interval_ms;
     every(high_watermark_interval_ms, high_watermark_interval_ms, |broker, logs| {
         logs.checkpoint_high_watermarks(&broker.replicas.high_watermarks());
+    });
+    every(LATE_TRANSACTIONS_INTERVAL_MS, LATE_TRANSACTIONS_INTERVAL_MS, |broker, _| {
+        broker.replicas.report_late_transactions(broker.clock.now_ms());
     });
     let expiry_interval_ms = i64::from(config.producer_id_expiration_check_interval_ms);
     every(expiry_interval_ms, expiry_interval_ms, |broker, logs| logs.remove_expired_producers(broker.clock.now_ms()));

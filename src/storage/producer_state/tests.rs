@@ -370,8 +370,8 @@ fn silent_producers_are_forgotten_unless_a_transaction_is_open() {
     assert_eq!(partition.manager.producer_count(), 1);
     assert!(partition.manager.entry(ProducerId(2)).is_some());
 
-    assert!(!partition.manager.has_late_transaction(1000 + 900_000 + 300_000));
-    assert!(partition.manager.has_late_transaction(1000 + 900_000 + 300_001));
+    assert_eq!(partition.manager.late_transactions(1000 + 900_000 + 300_000).count(), 0);
+    assert_eq!(partition.manager.late_transactions(1000 + 900_000 + 300_001).count(), 1);
 }
 
 #[test]
