@@ -27,9 +27,10 @@ use self::progress::Progress;
 use self::repair::Repairs;
 use self::root::LogDirectory;
 use crate::storage::dir_lock::{DirLock, FILE_NAME as LOCK_FILE, LockError};
-use crate::storage::directory_name::METADATA_TOPIC;
+use crate::storage::directory_name::{DirectoryKind, METADATA_TOPIC};
 use crate::storage::disk::{Disk, RealDisk};
-use crate::storage::verify::{Finding, Severity, VerifiedLog, VerifyObserver, VerifyParams, verify};
+use crate::storage::meta_properties::{self, MetaPropertiesEnsemble};
+use crate::storage::verify::{Finding, Remedy, Severity, VerifiedLog, VerifyObserver, VerifyParams, verify};
 use crate::types::TopicPartition;
 
 /// More threads than disks and checksums keep busy.
@@ -195,7 +196,7 @@ fn check(
         findings.extend(found.into_iter().map(|finding| (dir.shown(&finding.file), finding)));
         if let Some((_, error)) = is_in_use {
             let what = format!("{error}; what it writes meanwhile may look damaged");
-            findings.push((dir.shown(LOCK_FILE), Finding::note(LOCK_FILE, what, crate::storage::verify::Remedy::None)));
+            findings.push((dir.shown(LOCK_FILE), Finding::note(LOCK_FILE, what, Remedy::None)));
         }
         dirs.push(dir);
     }
@@ -207,8 +208,8 @@ fn check(
         Some(dir) => Some(MetadataFound::look(disk, dir, &progress)?),
         None => None,
     };
-    let mut logs = check_logs(disk, arguments, &dirs, &progress)?;
-    progress.finish();
+    let logs = check_logs(disk, arguments, &dirs, &progress);
+    progress.clear();
     if let Some(metadata) = &metadata {
         let dir = &dirs[metadata.dir];
         for finding in &metadata.findings {
@@ -217,7 +218,7 @@ fn check(
         }
         metadata.check_directories(&dirs, &mut findings);
     }
-    for log in &mut logs {
+    for log in &logs {
         let dir = &dirs[log.dir];
         for finding in &log.found.findings {
             let file =
@@ -233,8 +234,35 @@ fn check(
             .collect();
         findings.extend(dir.check_bounds(&ends).into_iter().map(|finding| (dir.shown(&finding.file), finding)));
     }
+    check_ensemble(disk, &dirs, &mut findings);
     findings.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(Report { dirs, logs, metadata, findings })
+}
+
+/// Whether several directories are those of one node.
+fn check_ensemble(disk: &Arc<dyn Disk>, dirs: &[LogDirectory], findings: &mut Vec<(String, Finding)>) {
+    let mut lies_in: BTreeMap<&str, &LogDirectory> = BTreeMap::new();
+    for dir in dirs {
+        for log in dir.partitions.iter().filter(|log| log.name.kind == DirectoryKind::Current) {
+            if let Some(first) = lies_in.insert(&log.dir_name, dir) {
+                let what = format!("lies in {}, too: no broker starts then, remove one of them", first.path.display());
+                findings.push((dir.shown(&log.dir_name), Finding::fault(&log.dir_name, None, what, Remedy::None)));
+            }
+        }
+    }
+    let Some(first) = dirs.first().filter(|_| dirs.len() > 1) else { return };
+    let metadata_dir = dirs.iter().find(|dir| dir.has_metadata_log).unwrap_or(first);
+    let paths: Vec<PathBuf> = dirs.iter().map(|dir| dir.path.clone()).collect();
+    let node_id = dirs.iter().find_map(|dir| dir.properties.as_ref()?.node_id);
+    let ensemble = MetaPropertiesEnsemble::load(&**disk, &paths, &metadata_dir.path);
+    // What is wrong with one file is said already.
+    if ensemble.failed.is_empty()
+        && let Some(node_id) = node_id
+        && let Err(error) = ensemble.verify(None, node_id)
+    {
+        let file = meta_properties::FILE_NAME;
+        findings.push((first.shown(file), Finding::fault(file, None, error, Remedy::None)));
+    }
 }
 
 /// Looks at all logs but that of the metadata, several at the same time.
@@ -243,7 +271,7 @@ fn check_logs(
     arguments: &VerifyLogArguments,
     dirs: &[LogDirectory],
     progress: &Progress,
-) -> Result<Vec<CheckedLog>, VerifyError> {
+) -> Vec<CheckedLog> {
     let mut jobs = Vec::new();
     for dir in dirs {
         jobs.extend(
@@ -257,40 +285,39 @@ fn check_logs(
     let threads = arguments.threads.unwrap_or(available).clamp(1, MAX_THREADS).min(jobs.len().max(1));
     let queue = parking_lot::Mutex::new(jobs.into_iter());
     let checked = parking_lot::Mutex::new(Vec::new());
-    let failed = parking_lot::Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while failed.lock().is_none() {
-                    let Some((dir, log)) = queue.lock().next() else { return };
+                loop {
+                    let next = queue.lock().next();
+                    let Some((dir, log)) = next else { return };
                     let partition = log.name.topic_partition.clone();
                     let params = VerifyParams {
                         dir: log.path.clone(),
                         log_start_offset: dir.log_start_offset(&partition),
                         was_closed: dir.was_closed,
                     };
-                    match verify(disk, &params, &mut Watch { progress, name: &log.dir_name }) {
-                        Ok(found) => checked.lock().push(CheckedLog {
-                            dir: dir.number,
-                            name: log.dir_name.clone(),
-                            partition,
-                            path: log.path.clone(),
-                            found,
-                        }),
-                        Err(source) => *failed.lock() = Some(VerifyError::at(&log.path)(source)),
-                    }
+                    let verified = verify(disk, &params, &mut Watch { progress, name: &log.dir_name });
+                    // A disk that fails is a fault, too, and no reason not to look at the others.
+                    let found = verified.unwrap_or_else(|error| {
+                        let what = format!("cannot be read: {error}");
+                        let findings = vec![Finding::fault("", None, what, Remedy::None)];
+                        VerifiedLog { findings, is_unreadable: true, ..VerifiedLog::default() }
+                    });
+                    checked.lock().push(CheckedLog {
+                        dir: dir.number,
+                        name: log.dir_name.clone(),
+                        partition,
+                        path: log.path.clone(),
+                        found,
+                    });
                 }
             });
         }
     });
-    match failed.into_inner() {
-        Some(error) => Err(error),
-        None => {
-            let mut checked = checked.into_inner();
-            checked.sort_by(|a, b| (a.dir, &a.name).cmp(&(b.dir, &b.name)));
-            Ok(checked)
-        }
-    }
+    let mut checked = checked.into_inner();
+    checked.sort_by(|a, b| (a.dir, &a.name).cmp(&(b.dir, &b.name)));
+    checked
 }
 
 /// Tells the progress what was read.

@@ -110,6 +110,8 @@ pub struct DamagedStretch {
 pub struct VerifiedLog {
     pub findings: Vec<Finding>,
     pub damaged: Vec<DamagedStretch>,
+    /// The disk did not give all of it: nothing is known of the rest.
+    pub is_unreadable: bool,
     /// Where the first segment begins; `None`: there is none.
     pub first_offset: Option<Offset>,
     /// Behind the last whole batch.
@@ -144,7 +146,7 @@ pub trait VerifyObserver {
 /// For those who do not.
 impl VerifyObserver for () {}
 
-/// Looks at the log in a directory. Only a disk that fails is an error.
+/// Looks at the log in a directory. An error only if the directory itself, or a small file in it, cannot be read.
 pub fn verify(
     disk: &Arc<dyn Disk>,
     params: &VerifyParams,
@@ -212,7 +214,13 @@ impl LogCheck<'_> {
                 let name = FileName::new(*base_offset, FileKind::Log);
                 self.found.findings.push(Finding::fault(name, None, what, Remedy::None));
             }
-            self.segment(*base_offset, *files, Some(*base_offset) == last)?;
+            if let Err(error) = self.segment(*base_offset, *files, Some(*base_offset) == last) {
+                // A bad block, or a file that a running broker has removed: the others can be looked at.
+                let what = format!("cannot be read: {error}");
+                let name = FileName::new(*base_offset, FileKind::Log);
+                self.found.findings.push(Finding::fault(name, None, what, Remedy::None));
+                self.found.is_unreadable = true;
+            }
         }
         self.check_epochs(first);
         let bases: Vec<Offset> = segments.into_keys().collect();
@@ -395,7 +403,8 @@ pub fn size_of(disk: &dyn Disk, dir: &Path) -> io::Result<u64> {
     for entry in disk.list(dir)? {
         let name = entry.name.to_str().and_then(FileName::parse);
         if name.is_some_and(|name| name.kind == FileKind::Log && name.state == FileState::InUse) {
-            bytes += disk.info(&dir.join(&entry.name))?.len;
+            // What cannot be looked at is told when it is read.
+            bytes += disk.info(&dir.join(&entry.name)).map_or(0, |info| info.len);
         }
     }
     Ok(bytes)

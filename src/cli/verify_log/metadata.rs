@@ -90,7 +90,7 @@ impl MetadataFound {
         let mut follow = Follow { progress, replay: Some(replay), from, failed: None };
         let params = VerifyParams { dir: path.clone(), log_start_offset: Offset(0), was_closed: dir.was_closed };
         let mut log = verify(disk, &params, &mut follow).map_err(&io)?;
-        let mut is_complete = log.damaged.is_empty();
+        let mut is_complete = log.damaged.is_empty() && !log.is_unreadable;
         let first = log.first_offset.unwrap_or_default();
         if first > covered.unwrap_or_default() {
             let what = format!("the log begins at {first}, and no readable snapshot holds what was before");

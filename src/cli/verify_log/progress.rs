@@ -40,8 +40,8 @@ impl Progress {
         }
     }
 
-    /// Removes the line.
-    pub fn finish(&self) {
+    /// Removes the line, until it is drawn again.
+    pub fn clear(&self) {
         if self.drawn.is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }

@@ -9,9 +9,11 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::cli::verify_log::checkpoints::CheckpointKind;
+use crate::cli::verify_log::progress::Progress;
 use crate::cli::verify_log::root::LogDirectory;
 use crate::cli::verify_log::{CheckedLog, Report, VerifyError};
 use crate::clock::{Clock as _, SystemClock};
@@ -66,7 +68,7 @@ impl<'a> Repairs<'a> {
             let findings: Vec<&Finding> = log.found.findings.iter().filter(|finding| is_curable(finding)).collect();
             let has_reason = findings.iter().any(|finding| is_reason(finding));
             // What is no log of this node any more is for a person to look at.
-            if has_reason && is_current && log.found.first_offset.is_some() {
+            if has_reason && is_current && log.found.first_offset.is_some() && !log.found.is_unreadable {
                 repairs.logs.push(LogRepair {
                     dir,
                     name: log.name.clone(),
@@ -80,7 +82,7 @@ impl<'a> Repairs<'a> {
         }
         if let Some(metadata) = &report.metadata {
             let findings: Vec<&Finding> = metadata.findings.iter().filter(|finding| is_curable(finding)).collect();
-            if findings.iter().any(|finding| is_reason(finding)) {
+            if findings.iter().any(|finding| is_reason(finding)) && !metadata.log.is_unreadable {
                 repairs.logs.push(LogRepair {
                     dir: &report.dirs[metadata.dir],
                     name: METADATA_DIRECTORY.to_owned(),
@@ -171,11 +173,15 @@ impl<'a> Repairs<'a> {
         for dir in &report.dirs {
             backups.insert(dir.number, Backup::new(dir, backup, report.dirs.len(), now_ms));
         }
+        let sizes = self.logs.iter().map(|log| log.found.bytes).sum();
+        let progress = Arc::new(Progress::new(sizes));
         for log in &self.logs {
             let backup = &backups[&log.dir.number];
             let io = VerifyError::at(&log.path);
             let kept = backup.keep_log(disk, log)?;
-            for done in recover(disk, log).map_err(&io)? {
+            let all_done = recover(disk, log, progress.clone());
+            progress.clear();
+            for done in all_done.map_err(&io)? {
                 writeln!(out, "done   {}", log.dir.shown(&format!("{}/{done}", log.name)))?;
             }
             backup.forget_unchanged(&kept)?;
@@ -223,7 +229,7 @@ fn corrected(report: &Report, dir: &LogDirectory, kind: CheckpointKind) -> BTree
     let checkpoint = &dir.checkpoints[&kind];
     let mut offsets = checkpoint.offsets.clone();
     let logs = report.logs.iter().filter(|log| log.dir == dir.number && log.name == log.partition.to_string());
-    for log in logs.filter(|log| log.found.first_offset.is_some()) {
+    for log in logs.filter(|log| log.found.first_offset.is_some() && !log.found.is_unreadable) {
         let end = log.found.log_end_offset;
         if kind == CheckpointKind::RecoveryPoint && !checkpoint.exists {
             // The broker ended in order, and so had flushed everything.
@@ -239,7 +245,7 @@ fn corrected(report: &Report, dir: &LogDirectory, kind: CheckpointKind) -> BTree
 }
 
 /// Has the log recovered, with nothing trusted, and closes it. Returns what was done.
-fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>) -> io::Result<Vec<String>> {
+fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>, progress: Arc<Progress>) -> io::Result<Vec<String>> {
     // Jobs of the log are run here and now.
     let background = Background::stepped();
     let context = LogContext {
@@ -249,6 +255,7 @@ fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>) -> io::Result<Vec<String>>
         background: background.clone(),
     };
     let start = log.dir.log_start_offset(&log.partition);
+    let (name, told) = (log.name.clone(), AtomicU64::new(0));
     let params = LogParams {
         dir: log.path.clone(),
         topic_partition: log.partition.clone(),
@@ -260,7 +267,10 @@ fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>) -> io::Result<Vec<String>>
         damage: log.policy,
         // Who expired is for the broker to say.
         producers: ProducerStateConfig { expiration_ms: i64::MAX, ..ProducerStateConfig::default() },
-        progress: None,
+        progress: Some(Arc::new(move |step| {
+            let before = told.swap(step.bytes_read, Ordering::Relaxed);
+            progress.add(step.bytes_read.saturating_sub(before), &name);
+        })),
         on_failure: None,
     };
     let (opened, report) = Log::open(&context, params).map_err(io::Error::other)?;
@@ -402,4 +412,49 @@ fn replaced_by_swap(dir: &Path, name: &FileName) -> bool {
     swaps
         .filter_map(|entry| entry.file_name().to_str().and_then(FileName::parse))
         .any(|swap| swap.state == FileState::Swap && swap.kind == FileKind::Log && swap.base_offset <= name.base_offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::disk::RealDisk;
+    use crate::storage::fixture::Fixture;
+    use crate::storage::verify::{VerifyParams, verify};
+
+    /// A partition of several replicas is cut off at the damage; all that goes is kept.
+    #[test]
+    fn what_is_cut_off_is_kept() {
+        let fixture = Fixture::unpack_only("damaged-partitions-clean", "flip-middle-segment-0");
+        let disk = RealDisk::new();
+        let (dir, _) = LogDirectory::look(&disk, &fixture.data(), 0, String::new(), false).unwrap();
+        let path = fixture.data().join("flip-middle-segment-0");
+        let params = VerifyParams { dir: path.clone(), log_start_offset: Offset(0), was_closed: true };
+        let found = verify(&disk, &params, &mut ()).unwrap();
+        let log = LogRepair {
+            dir: &dir,
+            name: "flip-middle-segment-0".to_owned(),
+            path: path.clone(),
+            partition: TopicPartition::new("flip-middle-segment", 0),
+            findings: found.findings.iter().collect(),
+            found: &found,
+            policy: DamagePolicy::CutOff,
+        };
+        let content = |offset: i64| fs::read(path.join(format!("{offset:020}.log"))).unwrap();
+        let (damaged, behind) = (content(40), content(72));
+        let backup = Backup::new(&dir, None, 1, 7000);
+        let kept = backup.keep_log(&disk, &log).unwrap();
+        let done = recover(&disk, &log, Arc::new(Progress::new(0))).unwrap();
+        backup.forget_unchanged(&kept).unwrap();
+
+        assert_eq!(verify(&disk, &params, &mut ()).unwrap().log_end_offset, Offset(40));
+        assert!(
+            !path.join("00000000000000000072.log").exists() && !path.join("00000000000000000072.log.deleted").exists()
+        );
+        assert!(done.iter().any(|done| done.starts_with("00000000000000000072.log: follows damage")), "{done:#?}");
+        let kept = fixture.data().with_file_name("data.before-repair-7").join("flip-middle-segment-0");
+        let stretch = format!("00000000000000000040.log.bytes-0-{}", damaged.len());
+        assert_eq!(fs::read(kept.join(stretch)).unwrap(), damaged);
+        assert_eq!(fs::read(kept.join("00000000000000000072.log")).unwrap(), behind);
+        assert!(!kept.join("00000000000000000000.log").exists());
+    }
 }

@@ -326,3 +326,52 @@ fn a_directory_in_use_is_not_repaired() {
     drop(lock);
     assert!(said_of(&verified(&[&dir]).1, ".lock").is_empty());
 }
+
+/// Directories of one node agree; a log lies in one of them only.
+#[test]
+fn several_directories_are_held_against_each_other() {
+    let fixture = Fixture::unpack("damaged-root-no-bootstrap-checkpoint");
+    let first = fixture.data();
+    let second = first.with_file_name("second");
+    fs::create_dir_all(second.join("d-0")).unwrap();
+    for name in ["d-0", "e-0"] {
+        fs::create_dir_all(second.join(name)).unwrap();
+        for entry in fs::read_dir(first.join(name)).unwrap() {
+            let path = entry.unwrap().path();
+            fs::copy(&path, second.join(name).join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    fs::remove_dir_all(first.join("e-0")).unwrap();
+    let text = fs::read_to_string(first.join("meta.properties")).unwrap();
+    let cluster = text.lines().find(|line| line.starts_with("cluster.id=")).unwrap();
+    let directory = text.lines().find(|line| line.starts_with("directory.id=")).unwrap();
+    let other = text
+        .replace(cluster, "cluster.id=BBBBBBBBBBBBBBBBBBBBBA")
+        .replace(directory, "directory.id=CCCCCCCCCCCCCCCCCCCCCA");
+    fs::write(second.join("meta.properties"), other).unwrap();
+    let (code, lines) = verified(&[first.to_str().unwrap(), second.to_str().unwrap()]);
+    assert_eq!(code, 1);
+    let has = |part: &str| lines.iter().any(|line| line.contains(part));
+    assert!(has("second/d-0: lies in "), "{lines:#?}");
+    assert!(has("belongs to cluster BBBBBBBBBBBBBBBBBBBBBA, not to "), "{lines:#?}");
+    assert!(has("data/e-0: missing: the metadata gives this log to this directory"), "{lines:#?}");
+    assert!(has("second/meta.properties: 2 logs here, d-0 the first, are given to another directory"), "{lines:#?}");
+}
+
+/// A disk that does not give a file back is a fault like another; the rest is looked at.
+#[test]
+fn what_cannot_be_read_is_named() {
+    let fixture = Fixture::unpack("damaged-root-no-bootstrap-checkpoint");
+    let log = fixture.data().join("d-0/00000000000000000040.log");
+    fs::remove_file(&log).unwrap();
+    fs::create_dir(fixture.data().join("d-0/x")).unwrap();
+    // A link that leads nowhere, as there is no bad block at hand.
+    std::os::unix::fs::symlink("/nowhere", &log).unwrap();
+    let (code, lines) = verified(&[&data(&fixture)]);
+    assert_eq!(code, 1);
+    assert!(
+        lines.iter().any(|line| line.starts_with("fault d-0/00000000000000000040.log: cannot be read: ")),
+        "{lines:#?}"
+    );
+    assert!(said_of(&lines, "e-0").is_empty());
+}
