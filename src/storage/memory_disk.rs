@@ -33,7 +33,6 @@ struct State {
     /// Changes of names that no sync has made durable, in their order.
     pending: Vec<Change>,
     changes_left: Option<u64>,
-    changes: u64,
     is_dead: bool,
 }
 
@@ -84,11 +83,6 @@ impl MemoryDisk {
 
     pub fn is_dead(&self) -> bool {
         self.state.lock().is_dead
-    }
-
-    /// How many changes there were.
-    pub fn changes(&self) -> u64 {
-        self.state.lock().changes
     }
 
     /// The disk as the next process finds it. This one is dead from then on.
@@ -154,7 +148,6 @@ impl State {
 
     fn change(&mut self) -> io::Result<()> {
         self.alive()?;
-        self.changes += 1;
         if let Some(left) = &mut self.changes_left {
             if *left == 0 {
                 self.is_dead = true;

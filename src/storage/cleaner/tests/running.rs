@@ -60,7 +60,9 @@ fn append(log: &Log, count: i64, keys: i64) -> Offset {
 }
 
 fn fill(log: &Log, batches: usize) {
-    (0..batches).for_each(|_| drop(append(log, 5, 20)));
+    for _ in 0..batches {
+        append(log, 5, 20);
+    }
     log.on_high_watermark(log.log_end_offset());
 }
 
@@ -194,7 +196,8 @@ fn what_takes_a_replaced_segments_name_is_not_read_as_that() {
 
 #[test]
 fn a_log_that_changes_is_not_cleaned_to_the_end() {
-    let changes: [(&str, fn(&Log)); 5] = [
+    type Change = fn(&Log);
+    let changes: [(&str, Change); 5] = [
         ("closed", |log| log.close().unwrap()),
         ("deleted", |log| drop(log.delete().unwrap())),
         ("truncated", |log| assert!(log.truncate_to(log.log_end_offset().plus(-40)).unwrap())),
@@ -294,7 +297,7 @@ fn batches_larger_than_the_buffers_make_them_grow() {
     let single = Single::new(RealDisk::new(), config);
     for codec in [crate::record::compression::Codec::None, crate::record::compression::Codec::Zstd] {
         let mut builder = RecordBatchBuilder::new(Offset(0)).compression(codec, 3);
-        let value: Vec<u8> = (0..30_000_u32).map(|n| (n * n >> 3) as u8).collect();
+        let value: Vec<u8> = (0..30_000_u32).map(|n| ((n * n) >> 3) as u8).collect();
         builder.append(1, Some(b"large"), Some(&value), &[]);
         builder.append(1, Some(b"other"), Some(&value), &[]);
         write(&single.log, builder, AppendOrigin::Client);
