@@ -183,7 +183,7 @@ impl Shared {
     fn run(&self, mut cleaner: Cleaner, stop: &Stop) {
         while !stop.is_set() {
             let Some(logs) = self.logs.upgrade() else { return };
-            let has_cleaned = self.clean_dirtiest(&logs, &mut cleaner);
+            let has_cleaned = self.clean_dirtiest(&logs, &mut cleaner, stop);
             logs.checkpoint_cleaner_offsets();
             // It is not to be kept by somebody who waits.
             drop(logs);
@@ -193,8 +193,8 @@ impl Shared {
         }
     }
 
-    /// Cleans the dirtiest log that is due. Returns whether one was cleaned.
-    fn clean_dirtiest(&self, logs: &LogManager, cleaner: &mut Cleaner) -> bool {
+    /// Cleans the dirtiest log that is due, or the next one if that cannot be. Returns whether one was cleaned.
+    fn clean_dirtiest(&self, logs: &LogManager, cleaner: &mut Cleaner, stop: &Stop) -> bool {
         let now_ms = logs.context().clock.now_ms();
         let mut due: Vec<(LogToClean, Arc<Log>)> = Vec::new();
         for (partition, log) in logs.logs() {
@@ -203,13 +203,11 @@ impl Shared {
             }
         }
         due.sort_by(|a, b| b.0.cleanable_ratio().total_cmp(&a.0.cleanable_ratio()));
-        for (to_clean, log) in due {
+        due.into_iter().take_while(|_| !stop.is_set()).any(|(to_clean, log)| {
             // Another thread may have it.
-            if let Some(_running) = log.cleaning.try_begin() {
-                return clean(&log, &to_clean, cleaner);
-            }
-        }
-        false
+            let running = log.cleaning.try_begin();
+            running.is_some_and(|_running| clean(&log, &to_clean, cleaner))
+        })
     }
 
     /// What is to be cleaned of a log, if it is due.
