@@ -300,7 +300,8 @@ impl Update<'_, '_> {
     fn group_spec(&self, new: &ConsumerGroupMember, subscription_type: SubscriptionType) -> GroupSpec {
         let image = self.step.image;
         // Most members of a group subscribe to the same.
-        let mut known: BTreeMap<(&BTreeSet<TopicName>, Option<&Arc<str>>), Arc<BTreeSet<TopicId>>> = BTreeMap::new();
+        type Subscription<'a> = (&'a BTreeSet<TopicName>, Option<&'a Arc<str>>);
+        let mut known: BTreeMap<Subscription<'_>, Arc<BTreeSet<TopicId>>> = BTreeMap::new();
         let replaced = new.instance_id.as_deref().and_then(|instance_id| self.group.static_member(instance_id));
         let others = self.group.members().map(|member| &**member).filter(|member| {
             member.member_id != new.member_id && replaced.is_none_or(|replaced| replaced.member_id != member.member_id)

@@ -2,8 +2,8 @@
 //! another owns, a reader of the log sees what the coordinator sees, and once things calm down everyone has its share.
 
 use proptest::prelude::*;
+use rand::SeedableRng as _;
 use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
 
 use super::*;
 
