@@ -33,16 +33,26 @@ impl<V> ByPartition<V> {
         self.groups.get_mut(group)?.get_mut(topic)?.get_mut(&partition)
     }
 
-    /// Gives the value that was there.
-    pub fn insert(&mut self, group: &Arc<str>, topic: &TopicName, partition: PartitionId, value: V) -> Option<V> {
-        if !self.groups.contains_key(group) {
-            self.groups.insert(group.clone(), ByTopic::default());
+    /// `name` gives the topic's name if the group has nothing of the topic yet.
+    pub fn insert(
+        &mut self,
+        group: &Arc<str>,
+        topic: &str,
+        partition: PartitionId,
+        value: V,
+        name: impl FnOnce() -> TopicName,
+    ) {
+        let topics = self.groups.entry(group.clone()).or_default();
+        match topics.get_mut(topic) {
+            Some(partitions) => {
+                partitions.insert(partition, value);
+            }
+            None => {
+                let mut partitions = SmallMap::default();
+                partitions.insert(partition, value);
+                topics.insert(name(), partitions);
+            }
         }
-        let topics = self.groups.get_mut(group).expect("the group is there");
-        if topics.get(topic).is_none() {
-            topics.insert(topic.clone(), SmallMap::default());
-        }
-        topics.get_mut(topic).expect("the topic is there").insert(partition, value)
     }
 
     pub fn remove(&mut self, group: &str, topic: &str, partition: PartitionId) -> Option<V> {

@@ -127,18 +127,20 @@ impl Offsets {
         offset: CommittedOffset,
         producer_id: ProducerId,
     ) {
-        let topic = self.topic_name(topic);
+        let names = &mut self.topic_names;
         if producer_id == ProducerId::NONE {
-            self.committed.insert(group, &topic, partition, offset);
+            self.committed.insert(group, topic, partition, offset, || intern(names, topic));
             return;
         }
-        self.pending.entry(producer_id).or_default().insert(group, &topic, partition, offset);
-        match self.open_transactions.get_mut(group, &topic, partition) {
+        let pending = self.pending.entry(producer_id).or_default();
+        pending.insert(group, topic, partition, offset, || intern(names, topic));
+        match self.open_transactions.get_mut(group, topic, partition) {
             Some(producers) => {
                 producers.insert(producer_id);
             }
             None => {
-                self.open_transactions.insert(group, &topic, partition, BTreeSet::from([producer_id]));
+                let producers = BTreeSet::from([producer_id]);
+                self.open_transactions.insert(group, topic, partition, producers, || intern(names, topic));
             }
         }
     }
@@ -172,7 +174,7 @@ impl Offsets {
             match later {
                 Some(_) => debug!(%group, %topic, %partition, "a transaction's offset is older than the group's"),
                 None => {
-                    self.committed.insert(group, topic, partition, offset.clone());
+                    self.committed.insert(group, topic, partition, offset.clone(), || topic.clone());
                 }
             }
         }
@@ -182,15 +184,16 @@ impl Offsets {
     pub fn forget_unused_topics(&mut self) {
         self.topic_names.retain(|name| Arc::strong_count(name) > 1);
     }
+}
 
-    fn topic_name(&mut self, name: &str) -> TopicName {
-        match self.topic_names.get(name) {
-            Some(known) => known.clone(),
-            None => {
-                let name = TopicName::from(name);
-                self.topic_names.insert(name.clone());
-                name
-            }
+/// The one copy of a topic's name.
+fn intern(names: &mut HashSet<TopicName>, name: &str) -> TopicName {
+    match names.get(name) {
+        Some(known) => known.clone(),
+        None => {
+            let name = TopicName::from(name);
+            names.insert(name.clone());
+            name
         }
     }
 }
