@@ -1,6 +1,6 @@
 //! A client of the classic protocol, as Kafka's consumer behaves.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,13 +13,14 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use super::{GROUP_ID, World, context, topic_name};
+use super::owners::Owners;
+use super::{GROUP_ID, Member, Partitions, World, context, topic_name};
 use crate::coordinator::group::DeferredReply;
 use crate::coordinator::group::classic::{ClassicGroup, ClassicGroupState};
-use crate::coordinator::group::consumer_protocol::{Assignment, PartitionsByName, Subscription};
+use crate::coordinator::group::consumer_protocol::{Assignment, Subscription};
 use crate::coordinator::shard::{CoordinatorError, ReplyTo};
 use crate::protocol::ErrorCode;
-use crate::types::{PartitionId, TopicName};
+use crate::types::{PartitionId, TopicId, TopicName};
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(3);
 const PROTOCOL_NAME: &str = "range";
@@ -37,36 +38,16 @@ enum Next {
 
 /// See the module.
 pub(super) struct ClassicClient {
-    at: usize,
+    pub(super) at: usize,
     pub(super) token: u64,
     /// Of a static member.
-    instance_id: Option<String>,
+    pub(super) instance_id: Option<String>,
     member_id: String,
     generation_id: i32,
+    owned: Partitions,
     /// How many partitions it shared out, if it leads.
     shared_out: Option<usize>,
     next: Next,
-}
-
-/// Who was given what, in the latest generations.
-#[derive(Default)]
-pub(super) struct Owners {
-    by_generation: BTreeMap<i32, HashMap<(TopicName, PartitionId), usize>>,
-}
-
-impl Owners {
-    fn add(&mut self, generation_id: i32, partitions: &PartitionsByName, client: usize) {
-        let owners = self.by_generation.entry(generation_id).or_default();
-        for (topic, of_topic) in partitions {
-            for partition in of_topic {
-                let other = *owners.entry((topic.clone(), *partition)).or_insert(client);
-                assert_eq!(other, client, "both own {topic}-{} in generation {generation_id}", partition.0);
-            }
-        }
-        while self.by_generation.len() > 4 {
-            self.by_generation.pop_first();
-        }
-    }
 }
 
 fn text(text: &str) -> StrBytes {
@@ -86,6 +67,7 @@ impl ClassicClient {
             instance_id,
             member_id: String::new(),
             generation_id: -1,
+            owned: Partitions::new(),
             shared_out: None,
             next: Next::Start,
         };
@@ -94,9 +76,15 @@ impl ClassicClient {
         client
     }
 
-    /// Whether the process runs.
-    pub(super) fn is_there(&self) -> bool {
-        !matches!(self.next, Next::Start)
+    /// `None`: the process does not run.
+    pub(super) fn as_member(&self) -> Option<Member<'_>> {
+        let there = !matches!(self.next, Next::Start);
+        there.then_some(Member {
+            client: self.at,
+            member_id: &self.member_id,
+            generation_or_epoch: self.generation_id,
+            owned: &self.owned,
+        })
     }
 
     fn at_next_turn(&mut self, next: Next, after: Duration, world: &mut World) {
@@ -104,16 +92,18 @@ impl ClassicClient {
         world.schedule(self.at, &mut self.token, after);
     }
 
-    /// The process ends without a word, to be started anew some time.
+    /// The process ends without a word, to be started anew some time. What it owned counts as owned until the coordinator has
+    /// noticed.
     pub(super) fn die(&mut self, world: &mut World) {
+        self.owned.clear();
         self.member_id.clear();
         self.generation_id = -1;
         let after = world.millis(100..60_000);
         self.at_next_turn(Next::Start, after, world);
     }
 
-    pub(super) fn act(&mut self, world: &mut World) {
-        if world.troubled && self.is_there() && world.chance(world.trouble_once_in) {
+    pub(super) fn act(&mut self, world: &mut World, owners: &mut Owners) {
+        if world.troubled && self.as_member().is_some() && world.chance(world.trouble_once_in) {
             match world.millis(0..4).as_millis() {
                 0 => self.leave(world),
                 // It hangs, and goes on as if nothing had been.
@@ -128,15 +118,19 @@ impl ClassicClient {
         }
         match std::mem::replace(&mut self.next, Next::Join) {
             Next::Start if !world.troubled => self.at_next_turn(Next::Start, Duration::from_secs(1000), world),
-            Next::Start | Next::Join => self.join(world),
+            Next::Start | Next::Join => self.join(world, owners),
             Next::Sync(assignments) => self.sync(assignments, world),
             // The leader watches the topics.
-            Next::Heartbeat if self.shared_out.is_some_and(|count| count != world.num_partitions()) => self.join(world),
+            Next::Heartbeat if self.shared_out.is_some_and(|count| count != world.num_partitions()) => {
+                self.join(world, owners);
+            }
             Next::Heartbeat => self.heartbeat(world),
         }
     }
 
-    fn join(&mut self, world: &mut World) {
+    /// Gives everything up, and joins.
+    fn join(&mut self, world: &mut World, owners: &mut Owners) {
+        owners.give_up(std::mem::take(&mut self.owned), &self.member_id);
         let to = world.wait(self.at, &mut self.token);
         let subscription = Subscription {
             topics: world.partitions.keys().map(|topic| topic_name(*topic).into()).collect(),
@@ -224,7 +218,7 @@ impl ClassicClient {
         }
     }
 
-    fn leave(&mut self, world: &mut World) {
+    pub(super) fn leave(&mut self, world: &mut World) {
         let member = MemberIdentity::default()
             .with_member_id(text(&self.member_id))
             .with_group_instance_id(self.instance_id.as_deref().map(text));
@@ -273,7 +267,14 @@ impl ClassicClient {
         let code = ErrorCode::from_code(response.error_code).expect("a known code");
         if code == ErrorCode::None {
             let assignment = Assignment::decode(&response.assignment).expect("what the leader wrote");
-            owners.add(self.generation_id, &assignment.partitions, self.at);
+            let topics: BTreeMap<String, TopicId> = world.partitions.keys().map(|id| (topic_name(*id), *id)).collect();
+            let partitions = assignment.partitions.iter().flat_map(|(topic, partitions)| {
+                let id = topics[&**topic];
+                partitions.iter().map(move |partition| (id, *partition))
+            });
+            self.owned = partitions.collect();
+            owners.take(self.owned.iter().copied(), &self.member_id, world);
+            owners.take_in_generation(self.generation_id, &self.owned, self.at);
         }
         self.go_on(code, world);
     }
@@ -304,25 +305,22 @@ fn share_out(response: &JoinGroupResponse, world: &World) -> Vec<SyncGroupReques
         .collect()
 }
 
-/// Who is there is a member, and all is shared out among the members.
-pub(super) fn check_at_rest(group: &ClassicGroup, there: &[&ClassicClient], world: &World, owners: &Owners) {
+/// Who is there is a member of the group's generation, and owns what it is assigned.
+pub(super) fn check_at_rest(group: &ClassicGroup, there: &[Member<'_>], world: &World) {
     assert_eq!(group.num_members(), there.len(), "members");
+    assert_eq!(group.num_pending_members(), 0, "ids that were handed out have lapsed");
     if there.is_empty() {
         assert_eq!(group.state(), ClassicGroupState::Empty);
         return;
     }
     assert_eq!(group.state(), ClassicGroupState::Stable);
     for client in there {
-        assert!(group.member(&client.member_id).is_some(), "client {} is no member", client.at);
-        assert_eq!(client.generation_id, group.generation_id());
-        assert!(matches!(client.next, Next::Heartbeat), "client {} waits for something", client.at);
-    }
-    let mut assigned = 0;
-    for member in group.members() {
+        let member = group.member(client.member_id).unwrap_or_else(|| panic!("client {} is no member", client.client));
+        assert_eq!(client.generation_or_epoch, group.generation_id(), "generation of client {}", client.client);
         let assignment = Assignment::decode(&member.assignment).expect("what the leader wrote");
-        assigned += assignment.partitions.iter().map(|(_, partitions)| partitions.len()).sum::<usize>();
+        let assigned = assignment.partitions.iter().map(|(_, partitions)| partitions.len()).sum::<usize>();
+        assert_eq!(client.owned.len(), assigned, "what client {} owns", client.client);
     }
-    assert_eq!(assigned, world.num_partitions(), "partitions that are assigned");
-    let owned = owners.by_generation.get(&group.generation_id()).map_or(0, HashMap::len);
-    assert_eq!(owned, assigned, "partitions whose owner was told so");
+    let owned: usize = there.iter().map(|client| client.owned.len()).sum();
+    assert_eq!(owned, world.num_partitions());
 }

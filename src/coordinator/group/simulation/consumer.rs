@@ -1,6 +1,6 @@
 //! A client of the consumer protocol (KIP-848), as Kafka's consumer behaves.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
@@ -11,13 +11,13 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
-use super::{GROUP_ID, World, context, topic_name};
-use crate::coordinator::group::Group;
+use super::owners::Owners;
+use super::{GROUP_ID, Member, Partitions, World, context, topic_name};
 use crate::coordinator::group::consumer::{ConsumerGroup, ConsumerGroupState};
 use crate::protocol::ErrorCode;
 use crate::types::{PartitionId, TopicId};
 
-const LEAVE: i32 = -1;
+pub(super) const LEAVE: i32 = -1;
 const LEAVE_FOR_A_WHILE: i32 = -2;
 
 /// What a client does at its next turn.
@@ -28,14 +28,12 @@ enum Next {
     Heartbeat,
 }
 
-type Partitions = BTreeSet<(TopicId, PartitionId)>;
-
 /// See the module.
 pub(super) struct ConsumerClient {
-    at: usize,
+    pub(super) at: usize,
     pub(super) token: u64,
     /// Of a static member.
-    instance_id: Option<String>,
+    pub(super) instance_id: Option<String>,
     /// Subscribes by a regular expression.
     by_regex: bool,
     member_id: String,
@@ -45,55 +43,9 @@ pub(super) struct ConsumerClient {
     target: Option<(Partitions, Duration)>,
     /// Whether the coordinator is to be told what it owns.
     owned_changed: bool,
+    /// Whether it is to be told everything: an answer has not come.
+    tells_all: bool,
     next: Next,
-}
-
-/// Who owns what as the clients see it: the member's id, of those who are not known to be fenced.
-#[derive(Default)]
-pub(super) struct Owners {
-    by_partition: BTreeMap<(TopicId, PartitionId), String>,
-}
-
-impl Owners {
-    fn take(&mut self, partition: (TopicId, PartitionId), member_id: &str, group: Option<&ConsumerGroup>) {
-        if let Some(other) = self.by_partition.insert(partition, member_id.to_owned())
-            && other != member_id
-        {
-            // The one before may not know yet that it is out. But the coordinator does, or it must not give the partition away.
-            let is_member = group.is_some_and(|group| group.member(&other).is_some());
-            assert!(!is_member, "{member_id} gets {}-{}, which {other} owns", partition.0, partition.1);
-        }
-    }
-
-    fn give_up(&mut self, partition: (TopicId, PartitionId), member_id: &str) {
-        if self.by_partition.get(&partition).is_some_and(|owner| owner == member_id) {
-            self.by_partition.remove(&partition);
-        }
-    }
-
-    /// No partition is with two members, be it to keep or to give up.
-    pub(super) fn check(&self, world: &World) {
-        let Some(Group::Consumer(group)) = world.group() else { return };
-        let mut owners: BTreeMap<(TopicId, PartitionId), &str> = BTreeMap::new();
-        for member in group.members() {
-            for (topic, partitions) in member.assigned.iter().chain(member.pending_revocation.iter()) {
-                for partition in partitions.keys() {
-                    let other = owners.insert((*topic, *partition), &member.member_id);
-                    assert_eq!(other, None, "{} and another own {topic}-{partition}", member.member_id);
-                }
-            }
-        }
-        let mut targets = BTreeSet::new();
-        for member in group.members() {
-            for (topic, partitions) in
-                group.target_assignment(&member.member_id).into_iter().flat_map(|target| target.iter())
-            {
-                for partition in partitions {
-                    assert!(targets.insert((*topic, *partition)), "{topic}-{partition} is in two targets");
-                }
-            }
-        }
-    }
 }
 
 impl ConsumerClient {
@@ -109,6 +61,7 @@ impl ConsumerClient {
             owned: Partitions::new(),
             target: None,
             owned_changed: false,
+            tells_all: false,
             next: Next::Start,
         };
         let after = world.millis(0..5000);
@@ -116,9 +69,15 @@ impl ConsumerClient {
         client
     }
 
-    /// Whether the process runs.
-    pub(super) fn is_there(&self) -> bool {
-        self.next != Next::Start
+    /// `None`: the process does not run.
+    pub(super) fn as_member(&self) -> Option<Member<'_>> {
+        let there = self.next != Next::Start;
+        there.then_some(Member {
+            client: self.at,
+            member_id: &self.member_id,
+            generation_or_epoch: self.member_epoch,
+            owned: &self.owned,
+        })
     }
 
     fn at_next_turn(&mut self, next: Next, after: Duration, world: &mut World) {
@@ -136,7 +95,7 @@ impl ConsumerClient {
     }
 
     pub(super) fn act(&mut self, world: &mut World, owners: &mut Owners) {
-        if world.troubled && self.is_there() && world.chance(world.trouble_once_in) {
+        if world.troubled && self.as_member().is_some() && world.chance(world.trouble_once_in) {
             match world.millis(0..5).as_millis() {
                 0 => self.leave(LEAVE, world, owners),
                 1 if self.instance_id.is_some() => self.leave(LEAVE_FOR_A_WHILE, world, owners),
@@ -170,16 +129,8 @@ impl ConsumerClient {
             self.target = Some((target, from));
             return;
         }
-        let group = match world.group() {
-            Some(Group::Consumer(group)) => Some(&**group),
-            Some(Group::Classic(_)) | None => None,
-        };
-        for partition in self.owned.difference(&target) {
-            owners.give_up(*partition, &self.member_id);
-        }
-        for partition in target.difference(&self.owned) {
-            owners.take(*partition, &self.member_id, group);
-        }
+        owners.give_up(self.owned.difference(&target).copied(), &self.member_id);
+        owners.take(target.difference(&self.owned).copied(), &self.member_id, world);
         self.owned = target;
         self.owned_changed = true;
     }
@@ -192,7 +143,7 @@ impl ConsumerClient {
             .with_member_id(text(&self.member_id))
             .with_member_epoch(self.member_epoch)
             .with_instance_id(self.instance_id.as_deref().map(text));
-        if joins {
+        if joins || self.tells_all {
             request =
                 request.with_rebalance_timeout_ms(20_000 + 1000 * (self.at % 10) as i32).with_server_assignor(None);
             let names = world.partitions.keys().map(|topic| WireTopicName(text(&topic_name(*topic))));
@@ -205,7 +156,7 @@ impl ConsumerClient {
         } else {
             request = request.with_rebalance_timeout_ms(-1).with_subscribed_topic_names(None);
         }
-        let owned = (joins || self.owned_changed).then(|| {
+        let owned = (joins || self.tells_all || self.owned_changed).then(|| {
             let mut topics: BTreeMap<TopicId, Vec<i32>> = BTreeMap::new();
             for (topic, partition) in &self.owned {
                 topics.entry(*topic).or_default().push(partition.0);
@@ -225,7 +176,10 @@ impl ConsumerClient {
         // Answers are lost now and then.
         let lost = world.troubled && world.chance(500);
         match answer {
-            _ if lost => self.soon(world),
+            _ if lost => {
+                self.tells_all = true;
+                self.soon(world);
+            }
             Ok(Ok(response)) => self.on_response(response, world, owners),
             Ok(Err(error)) => self.on_error(error.code, world, owners),
             Err(error) => self.on_error(error.code(), world, owners),
@@ -241,6 +195,7 @@ impl ConsumerClient {
         assert!(response.member_epoch >= self.member_epoch, "epochs do not go back");
         self.member_epoch = response.member_epoch;
         self.owned_changed = false;
+        self.tells_all = false;
         if let Some(assignment) = &response.assignment {
             let target = partitions(assignment);
             // Some take longer to give partitions up than they said they would.
@@ -269,6 +224,7 @@ impl ConsumerClient {
     }
 
     fn on_error(&mut self, code: ErrorCode, world: &mut World, owners: &mut Owners) {
+        self.tells_all = true;
         match code {
             ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator => self.soon(world),
             // It gives everything up, and joins again.
@@ -276,8 +232,8 @@ impl ConsumerClient {
                 self.abandon(owners);
                 self.soon(world);
             }
-            // Its last life has not been noticed yet; or its next one has come.
-            ErrorCode::UnreleasedInstanceId => {
+            // Its last life has not been noticed yet. Or, at a join, the classic group has not had its first generation.
+            ErrorCode::UnreleasedInstanceId | ErrorCode::UnknownServerError if self.member_epoch == 0 => {
                 let after = world.millis(1000..5000);
                 self.at_next_turn(Next::Heartbeat, after, world);
             }
@@ -290,14 +246,12 @@ impl ConsumerClient {
     }
 
     fn abandon(&mut self, owners: &mut Owners) {
-        for partition in std::mem::take(&mut self.owned) {
-            owners.give_up(partition, &self.member_id);
-        }
+        owners.give_up(std::mem::take(&mut self.owned), &self.member_id);
         self.target = None;
         self.member_epoch = 0;
     }
 
-    fn leave(&mut self, epoch: i32, world: &mut World, owners: &mut Owners) {
+    pub(super) fn leave(&mut self, epoch: i32, world: &mut World, owners: &mut Owners) {
         self.abandon(owners);
         self.member_epoch = epoch;
         let request = self.request(world);
@@ -316,29 +270,22 @@ fn partitions(assignment: &Assignment) -> Partitions {
     assignment.topic_partitions.iter().flat_map(of_topic).collect()
 }
 
-/// Who is there is a member in the group's epoch, owns what it is to own, and all is owned.
-pub(super) fn check_at_rest(group: &ConsumerGroup, there: &[&ConsumerClient], world: &World) {
+/// Who is there is a member in the group's epoch, owns what it is to own, and all have the same.
+pub(super) fn check_at_rest(group: &ConsumerGroup, there: &[Member<'_>], world: &World) {
     assert_eq!(group.num_members(), there.len(), "members");
     if there.is_empty() {
         assert_eq!(group.state(), ConsumerGroupState::Empty);
         return;
     }
     assert_eq!(group.state(), ConsumerGroupState::Stable);
-    let mut all = Partitions::new();
-    let (mut least, mut most) = (usize::MAX, 0);
+    let fewest = world.num_partitions() / there.len();
     for client in there {
-        let member = group.member(&client.member_id).unwrap_or_else(|| panic!("client {} is no member", client.at));
-        assert_eq!(client.member_epoch, group.group_epoch(), "epoch of client {}", client.at);
-        let assigned = member
-            .assigned
-            .iter()
-            .flat_map(|(topic, partitions)| partitions.keys().map(|partition| (*topic, *partition)));
-        assert_eq!(client.owned, assigned.collect(), "what client {} owns", client.at);
-        assert!(client.target.is_none() && member.pending_revocation.is_empty());
-        least = least.min(client.owned.len());
-        most = most.max(client.owned.len());
-        all.extend(client.owned.iter().copied());
+        let member = group.member(client.member_id).unwrap_or_else(|| panic!("client {} is no member", client.client));
+        assert_eq!(client.generation_or_epoch, group.group_epoch(), "epoch of client {}", client.client);
+        let assigned = member.assigned.iter();
+        let assigned = assigned.flat_map(|(topic, partitions)| partitions.keys().map(|partition| (*topic, *partition)));
+        assert_eq!(*client.owned, assigned.collect(), "what client {} owns", client.client);
+        assert!(member.pending_revocation.is_empty());
+        assert!((fewest..=fewest + 1).contains(&client.owned.len()), "one owns {} partitions", client.owned.len());
     }
-    assert_eq!(all.len(), world.num_partitions(), "partitions owned");
-    assert!(most - least <= 1, "one owns {least} partitions, another {most}");
 }

@@ -2,7 +2,8 @@
 //! grow, appends fail, and the shard is lost and read from its log. Everything follows from a seed.
 //!
 //! What holds all the while:
-//! - within a generation (classic) or among members that are not fenced (consumer) no partition has two owners;
+//! - within a generation, and among members that are not fenced, no partition has two owners, as the clients see it;
+//! - no partition is with two members of a consumer group, nor in two targets, as the coordinator sees it;
 //! - timers, and what the shard remembers, are bounded by the members that there are.
 //!
 //! And whenever nothing happens any more, the group comes to rest: who is there is a member, everyone in the same generation or epoch, and
@@ -13,9 +14,10 @@
 mod classic;
 mod consumer;
 mod log;
+mod owners;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -25,6 +27,7 @@ use uuid::Uuid;
 use self::classic::ClassicClient;
 use self::consumer::ConsumerClient;
 use self::log::CompactedLog;
+use self::owners::Owners;
 use super::{DeferredReply, Group, GroupShard, RequestContext, Step};
 use crate::config::BrokerConfig;
 use crate::coordinator::shard::harness::Harness;
@@ -43,6 +46,7 @@ struct Scale {
     events: u64,
     topics: usize,
     partitions_per_topic: usize,
+    seeds: u64,
 }
 
 impl Scale {
@@ -50,8 +54,9 @@ impl Scale {
     fn from_environment() -> Scale {
         let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
         let members = number("SIMULATED_MEMBERS").unwrap_or(40) as usize;
-        let events = number("SIMULATED_EVENTS").unwrap_or(15_000);
-        Scale { members, events, topics: 4, partitions_per_topic: (members / 2).max(5) }
+        let events = number("SIMULATED_EVENTS").unwrap_or(12_000);
+        let seeds = number("SIMULATED_SEEDS").unwrap_or(2);
+        Scale { members, events, topics: 4, partitions_per_topic: (members / 2).max(5), seeds }
     }
 }
 
@@ -193,9 +198,10 @@ impl World {
             Some(Group::Classic(group)) => group.num_members() + group.num_pending_members(),
             Some(Group::Consumer(group)) => group.num_members(),
         };
-        // A session for each, for a rebalance one more in the consumer protocol; the group's own, and the expiration of offsets.
+        // A session for each, and in a consumer group one for a rebalance, and one for a JoinGroup or SyncGroup that is to come; the
+        // group's own, and the expiration of offsets.
         let timers = shard.timers.len();
-        assert!(timers <= 2 * members + 4, "{timers} timers for {members} members");
+        assert!(timers <= 3 * members + 4, "{timers} timers for {members} members");
     }
 }
 
@@ -229,6 +235,15 @@ fn topic_name(topic: TopicId) -> String {
     format!("topic-{}", topic.0.as_u128())
 }
 
+impl Group {
+    fn generation_or_epoch(&self) -> i32 {
+        match self {
+            Group::Classic(group) => group.generation_id(),
+            Group::Consumer(group) => group.group_epoch(),
+        }
+    }
+}
+
 fn context(client: usize, api_version: i16) -> RequestContext {
     RequestContext { api_version, client_id: format!("client-{client}"), client_host: "/127.0.0.1".to_owned() }
 }
@@ -238,19 +253,90 @@ enum Client {
     Consumer(ConsumerClient),
 }
 
+type Partitions = BTreeSet<(TopicId, PartitionId)>;
+
+/// A client that is there, as it sees itself.
+struct Member<'a> {
+    client: usize,
+    member_id: &'a str,
+    generation_or_epoch: i32,
+    owned: &'a Partitions,
+}
+
+impl Client {
+    fn token(&self) -> u64 {
+        match self {
+            Client::Classic(client) => client.token,
+            Client::Consumer(client) => client.token,
+        }
+    }
+
+    fn is_classic(&self) -> bool {
+        matches!(self, Client::Classic(_))
+    }
+
+    /// Whether the process runs.
+    fn is_there(&self) -> bool {
+        self.as_member().is_some()
+    }
+
+    fn as_member(&self) -> Option<Member<'_>> {
+        match self {
+            Client::Classic(client) => client.as_member(),
+            Client::Consumer(client) => client.as_member(),
+        }
+    }
+
+    fn die(&mut self, world: &mut World) {
+        match self {
+            Client::Classic(client) => client.die(world),
+            Client::Consumer(client) => client.die(world),
+        }
+    }
+
+    /// The next life of a client that is not there speaks this protocol; its turn comes at once.
+    fn change_protocol(&mut self, classic: bool, world: &mut World) {
+        let (at, instance_id) = match self {
+            Client::Classic(client) => (client.at, client.instance_id.clone()),
+            Client::Consumer(client) => (client.at, client.instance_id.clone()),
+        };
+        match self {
+            Client::Consumer(_) if classic => {
+                let mut client = ClassicClient::new(at, world);
+                client.instance_id = instance_id;
+                *self = Client::Classic(client);
+            }
+            Client::Classic(_) if !classic => {
+                let mut client = ConsumerClient::new(at, world);
+                client.instance_id = instance_id;
+                *self = Client::Consumer(client);
+            }
+            Client::Classic(_) | Client::Consumer(_) => {}
+        }
+    }
+}
+
 /// Which protocols the clients speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocols {
     Classic,
     Consumer,
+    /// Some the one and some the other, and another in another life: the group changes its protocol all the time.
+    Mixed,
 }
 
 struct Simulation {
     world: World,
+    protocols: Protocols,
     clients: Vec<Client>,
-    classic_owners: classic::Owners,
-    consumer_owners: consumer::Owners,
+    owners: Owners,
     events: u64,
+    /// How often the group changed its protocol.
+    migrations: u64,
+    is_classic: bool,
+    generation: i32,
+    /// Whether clients are being moved to the classic protocol, or to the other; `None`: each life speaks either.
+    moved_to_classic: Option<bool>,
 }
 
 impl Simulation {
@@ -259,16 +345,20 @@ impl Simulation {
         let mut clients = Vec::with_capacity(scale.members);
         for at in 0..scale.members {
             clients.push(match protocols {
-                Protocols::Classic => Client::Classic(ClassicClient::new(at, &mut world)),
+                Protocols::Classic | Protocols::Mixed => Client::Classic(ClassicClient::new(at, &mut world)),
                 Protocols::Consumer => Client::Consumer(ConsumerClient::new(at, &mut world)),
             });
         }
         Simulation {
             world,
+            protocols,
             clients,
-            classic_owners: classic::Owners::default(),
-            consumer_owners: consumer::Owners::default(),
+            owners: Owners::default(),
             events: 0,
+            migrations: 0,
+            is_classic: true,
+            generation: 0,
+            moved_to_classic: Some(true),
         }
     }
 
@@ -286,15 +376,43 @@ impl Simulation {
         let Reverse((at, _, turn)) = self.world.turns.pop().expect("a timer of the shard is always set");
         self.world.advance_to(at);
         let client = &mut self.clients[turn.client];
-        match client {
-            Client::Classic(client) if client.token == turn.token => client.act(&mut self.world),
-            Client::Consumer(client) if client.token == turn.token => {
-                client.act(&mut self.world, &mut self.consumer_owners);
+        if client.token() != turn.token {
+            return;
+        }
+        if self.protocols == Protocols::Mixed && self.world.troubled {
+            if !client.is_there() {
+                let classic = self.moved_to_classic.unwrap_or_else(|| self.world.random.random());
+                client.change_protocol(classic, &mut self.world);
+            } else if self.moved_to_classic.is_some_and(|classic| classic != client.is_classic())
+                && self.world.chance(4)
+            {
+                // Stopped, to be started with the other protocol.
+                match client {
+                    Client::Classic(client) => client.leave(&mut self.world),
+                    Client::Consumer(client) => client.leave(consumer::LEAVE, &mut self.world, &mut self.owners),
+                }
+                return;
             }
-            _ => return,
+        }
+        match client {
+            Client::Classic(client) => client.act(&mut self.world, &mut self.owners),
+            Client::Consumer(client) => client.act(&mut self.world, &mut self.owners),
         }
         self.events += 1;
         self.deliver();
+        if let Some(group) = self.world.group() {
+            let is_classic = matches!(group, Group::Classic(_));
+            let generation = group.generation_or_epoch();
+            if is_classic != std::mem::replace(&mut self.is_classic, is_classic) {
+                self.migrations += 1;
+                if is_classic {
+                    self.owners.on_downgrade();
+                }
+            }
+            if generation < std::mem::replace(&mut self.generation, generation) {
+                self.owners.on_first_generation();
+            }
+        }
     }
 
     /// Hands out the answers that waited.
@@ -309,7 +427,7 @@ impl Simulation {
     fn answer(&mut self, turn: Turn, reply: Result<DeferredReply, CoordinatorError>) {
         match &mut self.clients[turn.client] {
             Client::Classic(client) if client.token == turn.token => {
-                client.on_reply(reply, &mut self.world, &mut self.classic_owners);
+                client.on_reply(reply, &mut self.world, &mut self.owners);
             }
             _ => {}
         }
@@ -319,16 +437,23 @@ impl Simulation {
         for turn in self.world.fail_over() {
             self.answer(turn, Err(CoordinatorError::NotCoordinator));
         }
-        self.consumer_owners.check(&self.world);
+        owners::check(&self.world);
     }
 
     fn run(&mut self, events: u64) {
         let end = self.events + events;
         let many = u32::try_from(events / 10).unwrap_or(u32::MAX).max(1);
+        let a_few_rebalances = 25 * self.clients.len() as u32;
         while self.events < end {
             self.event();
             if self.events.is_multiple_of(256) {
-                self.consumer_owners.check(&self.world);
+                owners::check(&self.world);
+            }
+            if self.world.chance(a_few_rebalances) {
+                self.moved_to_classic = match self.moved_to_classic {
+                    Some(true) => self.world.chance(2).then_some(false),
+                    Some(false) | None => Some(true),
+                };
             }
             if self.world.chance(many) {
                 self.fail_over();
@@ -339,10 +464,8 @@ impl Simulation {
             if self.world.chance(many) {
                 // A third of the clients dies at once.
                 for client in &mut self.clients {
-                    match client {
-                        Client::Classic(client) if self.world.chance(3) => client.die(&mut self.world),
-                        Client::Consumer(client) if self.world.chance(3) => client.die(&mut self.world),
-                        _ => {}
+                    if self.world.chance(3) {
+                        client.die(&mut self.world);
                     }
                 }
             }
@@ -356,60 +479,71 @@ impl Simulation {
         while self.world.now() < end {
             self.event();
         }
-        let (mut classic, mut consumer) = (Vec::new(), Vec::new());
-        for client in &self.clients {
-            match client {
-                Client::Classic(client) => classic.extend(client.is_there().then_some(client)),
-                Client::Consumer(client) => consumer.extend(client.is_there().then_some(client)),
-            }
-        }
-        let timers = self.world.harness.shard.timers.len();
+        let there: Vec<Member<'_>> = self.clients.iter().filter_map(Client::as_member).collect();
         match self.world.group() {
-            None => assert_eq!(classic.len() + consumer.len(), 0),
+            None => assert_eq!(there.len(), 0),
             Some(Group::Classic(group)) => {
-                classic::check_at_rest(group, &classic, &self.world, &self.classic_owners);
-                assert_eq!(group.num_pending_members(), 0, "ids that were handed out have lapsed");
+                assert!(self.clients.iter().all(|client| client.is_classic() || !client.is_there()));
+                classic::check_at_rest(group, &there, &self.world);
             }
-            Some(Group::Consumer(group)) => consumer::check_at_rest(group, &consumer, &self.world),
+            Some(Group::Consumer(group)) => consumer::check_at_rest(group, &there, &self.world),
         }
+        let mut owned = BTreeSet::new();
+        for member in &there {
+            for (topic, partition) in member.owned {
+                assert!(
+                    owned.insert((*topic, *partition)),
+                    "client {} is not alone with {topic}-{partition}",
+                    member.client
+                );
+            }
+        }
+        assert!(
+            there.is_empty() || owned.len() == self.world.num_partitions(),
+            "only {} partitions are owned",
+            owned.len()
+        );
         // A session for each member, and the expiration of offsets.
-        assert_eq!(timers, classic.len() + consumer.len() + 1, "timers");
-        self.consumer_owners.check(&self.world);
+        assert_eq!(self.world.harness.shard.timers.len(), there.len() + 1, "timers");
+        owners::check(&self.world);
         // Records for each member at most: its metadata, its target, its assignment; and the group's.
         let records = self.world.log.len();
-        assert!(records <= 3 * consumer.len() + 10, "{records} records are left in the log");
+        assert!(records <= 3 * there.len() + 10, "{records} records are left in the log");
         self.world.troubled = true;
     }
 }
 
-fn simulate(protocols: Protocols, seeds: std::ops::Range<u64>) {
+fn simulate(protocols: Protocols) {
     let scale = Scale::from_environment();
-    for seed in seeds {
+    for seed in 0..scale.seeds {
         let mut simulation = Simulation::new(seed, scale, protocols);
         for _ in 0..4 {
             simulation.run(scale.events / 4);
             simulation.come_to_rest();
         }
-        let generation = match simulation.world.group() {
-            None => 0,
-            Some(Group::Classic(group)) => group.generation_id(),
-            Some(Group::Consumer(group)) => group.group_epoch(),
-        };
+        let generation = simulation.generation;
         println!(
-            "{protocols:?}, seed {seed}: {} events in {} s of simulated time, generation {generation}",
+            "{protocols:?}, seed {seed}: {} events in {} s of simulated time, generation {generation}, {} changes of the protocol",
             simulation.events,
-            simulation.world.now().as_secs()
+            simulation.world.now().as_secs(),
+            simulation.migrations
         );
-        assert!(generation > 20, "too little has happened: {generation}");
+        assert!(scale.members < 20 || generation > 20, "too little has happened: {generation}");
+        assert!(protocols != Protocols::Mixed || simulation.migrations > 1, "too few changes of the protocol");
     }
 }
 
 #[test]
 fn classic_groups_keep_their_promises() {
-    simulate(Protocols::Classic, 0..2);
+    simulate(Protocols::Classic);
 }
 
 #[test]
 fn consumer_groups_keep_their_promises() {
-    simulate(Protocols::Consumer, 0..2);
+    simulate(Protocols::Consumer);
+}
+
+#[test]
+fn groups_that_change_their_protocol_keep_their_promises() {
+    simulate(Protocols::Mixed);
 }
