@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::ClassicTimer;
 use super::member::{ClassicGroupMember, Presence, Protocol};
@@ -496,7 +496,7 @@ impl ClassicGroup {
             match Subscription::decode_topics(&member.metadata(protocol_name)) {
                 Ok(of_member) => topics.extend(of_member),
                 Err(error) => {
-                    warn!(group_id = %self.group_id, member_id = %member.member_id, protocol_name, %error,
+                    info!(group_id = %self.group_id, member_id = %member.member_id, protocol_name, %error,
                         "a consumer's subscription cannot be read: the group's topics are not known");
                     return None;
                 }

@@ -158,7 +158,7 @@ impl GroupStep<'_, '_> {
         } else if self.group.is_pending(&member_id) {
             if join.group_instance_id().is_some() {
                 // Ids are handed out to dynamic members alone.
-                warn!(group_id = %self.group.group_id, %member_id, "a static member joins with the id of a dynamic one");
+                debug!(group_id = %self.group.group_id, %member_id, "a static member joins with the id of a dynamic one");
                 self.reply_join(join.reply_to, join_error(ErrorCode::UnknownServerError, ""));
                 return;
             }

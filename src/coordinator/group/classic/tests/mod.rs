@@ -1,5 +1,6 @@
 //! Tests of classic groups: transcripts of what happens in one, properties of whatever may happen, and its record.
 
+mod limits;
 mod load;
 mod properties;
 mod transcript;
