@@ -130,7 +130,14 @@ impl Recovery<'_> {
         if !self.params.clean_shutdown {
             self.lost_txn_indexes.insert(segment.base_offset());
         }
-        let checked = self.scan(&segment, start, total, self.params.damage)?;
+        let mut checked = self.scan(&segment, start, total, self.params.damage)?;
+        if last_named(&segment)?.is_some_and(|named| named >= checked.next_offset) {
+            // What is appended next would have to be named behind it.
+            let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
+            self.repaired(file, "its last entry names an offset behind the segment's end", "built the indexes anew");
+            let start = self.start_over(&segment)?;
+            checked = self.scan(&segment, start, 0, self.params.damage)?;
+        }
         let is_damaged = !checked.damaged.is_empty();
         self.log_end_offset = checked.next_offset;
         self.last_indexed = checked.last_indexed;
@@ -204,7 +211,8 @@ impl Recovery<'_> {
                     let last_offset = frame.last_offset();
                     let entry = TimestampEntry { timestamp: frame.max_timestamp(), offset: last_offset };
                     segment.observe_timestamp(entry).map_err(index_io)?;
-                    if position - checked.last_indexed > interval {
+                    let is_due = position - checked.last_indexed > interval;
+                    if is_due && last_named(segment)?.is_none_or(|named| named < last_offset) {
                         segment.append_index_entries(last_offset, position).map_err(index_io)?;
                         checked.last_indexed = position;
                     }
@@ -320,6 +328,13 @@ fn names_a_batch(segment: &LogSegment, start: Start) -> io::Result<bool> {
         Err(ScanError::Damaged { .. }) => Ok(false),
         Err(error) => Err(scan_io(error)),
     }
+}
+
+/// The offset that the last entry of the offset index names. That of an index from before a power loss, or of an older
+/// Kafka's, may be behind the batch at its position.
+fn last_named(segment: &LogSegment) -> io::Result<Option<Offset>> {
+    let last = segment.offset_index().last(Wait::ForDisk).map_err(index_io)?;
+    Ok(last.map(|entry| entry.offset))
 }
 
 fn scan_io(error: ScanError) -> io::Error {

@@ -612,7 +612,9 @@ fn compacted_logs_are_what_a_list_of_records_says() {
             scope.spawn(move || {
                 for seed in seeds.filter(|seed| seed % threads == thread) {
                     let mut model = Model::new(seed);
-                    model.run();
+                    // Of a panic inside of the log the seed is told as well.
+                    let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| model.run()));
+                    assert!(run.is_ok(), "seed {seed} failed");
                     let mut all = coverage.lock();
                     all.cleanings += model.coverage.cleanings;
                     all.crashes_in_cleaning += model.coverage.crashes_in_cleaning;

@@ -288,3 +288,34 @@ fn a_sync_that_fails_in_the_background_fails_the_next_flush() {
     assert!(matches!(log.flush(Offset(1)), Err(FlushError::Failed(_))));
     assert!(log.is_offline());
 }
+
+/// An entry of the index may name an offset behind its batch: an older Kafka made one for several batches at once, and after
+/// a power loss the index may be that of what was there before. The batches up to it were indexed again, and that panicked.
+#[test]
+fn an_index_that_names_what_comes_later_is_no_panic() {
+    let config = TopicConfig { index_interval_bytes: 100, ..TopicConfig::default() };
+    for (named, repairs) in [(44_i32, 0), (10_000, 1)] {
+        let fixture = Fixture::with(config.clone());
+        let log = fixture.open();
+        for n in 0..10 {
+            append(&log, batch(5, 50, NOW_MS + n));
+        }
+        log.close().unwrap();
+        let path = fixture.dir.path().join("t-0/00000000000000000000.index");
+        let mut entry = std::fs::read(&path).unwrap()[..8].to_vec();
+        entry[..4].copy_from_slice(&named.to_be_bytes());
+        std::fs::write(&path, entry).unwrap();
+
+        let (log, report) = fixture.reopen(log, true);
+        assert_eq!(report.repairs.len(), repairs, "{:?}", report.repairs);
+        assert_eq!(log.log_end_offset(), Offset(50));
+        for n in 0..10 {
+            append(&log, batch(5, 50, NOW_MS + 100 + n));
+        }
+        for from in 0..100 {
+            let read = log.read(Offset(from), 1, Offset(100), true, Wait::ForDisk).unwrap();
+            let bytes = bytes_of(&read.slice);
+            assert_eq!(batches(&bytes).next().unwrap().unwrap().base_offset(), Offset(from / 5 * 5));
+        }
+    }
+}
