@@ -29,7 +29,7 @@ from kafka_wire.batches import CODEC_BITS, read_batches
 from kafka_wire.primitives import Malformed, ZERO_UUID
 
 NOW_MS = 10 * 60 * 1000
-TIMES = {"LogAppendTimeMs", "Timestamp", "base_timestamp", "max_timestamp", "MaxTimestamp"}
+TIMES = {"LogAppendTimeMs", "Timestamp", "TransactionStartTimeMs", "LastTimestamp", "base_timestamp", "max_timestamp", "MaxTimestamp"}
 # (api, field) → the fields by which its elements are told apart, whichever the version has
 UNORDERED = {
     ("ApiVersions", "ApiKeys"): ("ApiKey",),
@@ -55,11 +55,19 @@ UNORDERED = {
     ("ConsumerGroupHeartbeat", "TopicPartitions"): ("TopicId",),
     ("OffsetFetch", "Topics"): ("Name", "TopicId"),
     ("OffsetFetch", "Partitions"): ("PartitionIndex",),
+    ("AddPartitionsToTxn", "ResultsByTransaction"): ("TransactionalId",),
+    ("AddPartitionsToTxn", "TopicResults"): ("Name",),
+    ("AddPartitionsToTxn", "ResultsByTopicV3AndBelow"): ("Name",),
+    ("AddPartitionsToTxn", "ResultsByPartition"): ("PartitionIndex",),
+    ("WriteTxnMarkers", "Topics"): ("Name",),
+    ("WriteTxnMarkers", "Partitions"): ("PartitionIndex",),
+    ("DescribeTransactions", "Topics"): ("Topic",),
     ("DeleteRecords", "Topics"): ("Name",),
     ("DeleteRecords", "Partitions"): ("PartitionIndex",),
 }
 # simple values in no order
-SETS = {("ConsumerGroupHeartbeat", "Partitions"), ("ConsumerGroupDescribe", "Partitions"), ("ConsumerGroupDescribe", "SubscribedTopicNames")}
+SETS = {("ConsumerGroupHeartbeat", "Partitions"), ("ConsumerGroupDescribe", "Partitions"), ("ConsumerGroupDescribe", "SubscribedTopicNames"),
+        ("DescribeTransactions", "Partitions")}
 # what members of a classic group tell each other → the schema it has in consumer groups
 CONSUMER_PROTOCOL = {
     ("JoinGroup", "Metadata"): "ConsumerProtocolSubscription",

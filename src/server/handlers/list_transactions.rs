@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use indexmap::IndexSet;
 use kafka_protocol::messages::list_transactions_response::TransactionState as WireState;
 use kafka_protocol::messages::{
     ListTransactionsRequest, ListTransactionsResponse, ProducerId as WireProducerId, TransactionalId,
@@ -33,7 +34,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
         return call.encode(&response.with_error_code(ErrorCode::InvalidRegularExpression.code()));
     };
     let (mut states, mut unknown) = (BTreeSet::new(), Vec::new());
-    let distinct: BTreeSet<&StrBytes> = request.state_filters.iter().collect();
+    let distinct: IndexSet<&StrBytes> = request.state_filters.iter().collect();
     for name in distinct {
         match TransactionState::from_name(name) {
             Some(state) => {

@@ -263,6 +263,7 @@ fn transaction_of(request: &ProduceRequest, version: i16) -> Result<Option<Trans
         }
     }
     let refused = |code| Err(Refusal { code, message: None });
+    let two_producers = "Transactional records contained more than one producer ID";
     match (&producers[..], &request.transactional_id) {
         ([], _) => Ok(None),
         (_, None) => refused(ErrorCode::TransactionalIdAuthorizationFailed),
@@ -271,7 +272,10 @@ fn transaction_of(request: &ProduceRequest, version: i16) -> Result<Option<Trans
             producer_id: *producer_id,
             producer_epoch: *producer_epoch,
         })),
-        (_, Some(_)) => refused(ErrorCode::InvalidProducerIdMapping),
+        (_, Some(_)) => Err(Refusal {
+            code: ErrorCode::InvalidProducerIdMapping,
+            message: Some(StrBytes::from_static_str(two_producers)),
+        }),
     }
 }
 

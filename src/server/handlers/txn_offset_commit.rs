@@ -12,6 +12,7 @@ use kafka_protocol::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 use kafka_protocol::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
+use kafka_protocol::protocol::StrBytes;
 
 use super::Call;
 use crate::coordinator::group::Committer;
@@ -31,7 +32,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: TxnOffsetCommitRequest = call.decode()?;
     let version = call.header.api_version;
     let image = call.broker.image();
-    let mut answers: IndexMap<&str, Vec<(i32, ErrorCode)>> = IndexMap::new();
+    let mut refused: IndexMap<&str, Vec<(i32, ErrorCode)>> = IndexMap::new();
     let mut known: Vec<(&TxnOffsetCommitRequestTopic, Vec<OffsetCommitPartition>)> = Vec::new();
     for topic in &request.topics {
         let name = topic.name.as_str();
@@ -46,36 +47,41 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
                 });
             } else {
                 let answer = (partition.partition_index, ErrorCode::UnknownTopicOrPartition);
-                answers.entry(name).or_default().push(answer);
+                refused.entry(name).or_default().push(answer);
             }
         }
         if image.topic(name).is_none() {
-            answers.entry(name).or_default();
+            refused.entry(name).or_default();
         } else if !exist.is_empty() {
             known.push((topic, exist));
         }
     }
+    let mut answered: Vec<(&str, Vec<(i32, ErrorCode)>)> = Vec::with_capacity(known.len());
     if !known.is_empty() {
         let codes = commit(&call, &request, &known).await;
         let mut next = 0;
         for (topic, partitions) in &known {
-            let answers = answers.entry(topic.name.as_str()).or_default();
-            for partition in partitions {
-                let code = match &codes {
-                    Ok(codes) => codes[next],
-                    Err(code) => *code,
-                };
+            let code_of = |partition: &OffsetCommitPartition| {
+                let code = codes.as_ref().map_or_else(|code| *code, |codes| codes[next]);
                 next += 1;
-                answers.push((partition.partition.0, for_client(code, version)));
-            }
+                (partition.partition.0, for_client(code, version))
+            };
+            answered.push((topic.name.as_str(), partitions.iter().map(code_of).collect()));
         }
     }
-    let topics = answers.into_iter().map(|(name, partitions)| {
+    // What the group says stands as it was asked for, unless something was refused before; then each topic stands once.
+    if !refused.is_empty() {
+        for (name, partitions) in answered.drain(..) {
+            refused.entry(name).or_default().extend(partitions);
+        }
+        answered.extend(refused);
+    }
+    let topics = answered.into_iter().map(|(name, partitions)| {
         let partitions = partitions.into_iter().map(|(index, code)| {
             TxnOffsetCommitResponsePartition::default().with_partition_index(index).with_error_code(code.code())
         });
         TxnOffsetCommitResponseTopic::default()
-            .with_name(kafka_protocol::protocol::StrBytes::from_string(name.to_owned()).into())
+            .with_name(StrBytes::from_string(name.to_owned()).into())
             .with_partitions(partitions.collect())
     });
     call.encode(&TxnOffsetCommitResponse::default().with_topics(topics.collect()))
