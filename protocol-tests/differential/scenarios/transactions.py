@@ -223,7 +223,6 @@ def offsets_with_a_transaction(s, v, commit):
     if v < 5:
         s.until(settled, "AddOffsetsToTxn", min(v, 4), add_offsets(p.name, p.id, p.epoch, g))
     s.until(settled, "TxnOffsetCommit", v, commit_offsets(p.name, g, p.id, p.epoch, (t, 0, 5), (t, 1, 7)))
-    describe(s, p)
     s.call("OffsetFetch", 9, offsets(g, every=True), note="before")
     s.call("OffsetFetch", 9, offsets(g, (t, [0]), stable=True), note="before, stable")
     p.end(commit)
