@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -10,7 +11,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// commits measures offset commits: each connection has a group of its own and several requests on the way.
+const (
+	commitsAtOnce = 8 // requests in one write
+	writesOnWay   = 4
+)
+
+// commits measures offset commits: each connection has a group of its own and many requests on the way.
 func commits(ctx context.Context, o options) (map[string]any, error) {
 	if err := createTopic(ctx, o); err != nil {
 		return nil, err
@@ -40,15 +46,28 @@ func commits(ctx context.Context, o options) (map[string]any, error) {
 		}
 		defer c.Close()
 		request := frame(commitRequest(fmt.Sprintf("%s-%d", o.topic, n), o, int64(n)))
+		requests := bytes.Repeat(request, commitsAtOnce)
 		done := 0
-		err = pipelined(c, inFlight, func(int) []byte {
+		var good []byte // an answer without an error; the others are the same
+		err = pipelined(c, writesOnWay, func(int) []byte {
 			if time.Now().After(end) {
 				return nil
 			}
-			return request
+			return requests
 		}, func() error {
-			done++
-			return receiveCommit(c)
+			for range commitsAtOnce {
+				if err := c.receiveFrame(); err != nil {
+					return err
+				}
+				if !bytes.Equal(c.answer, good) {
+					if err := checkCommit(c); err != nil {
+						return err
+					}
+					good = bytes.Clone(c.answer)
+				}
+				done++
+			}
+			return nil
 		})
 		count.Add(int64(done))
 		return err
@@ -74,9 +93,17 @@ func commitRequest(group string, o options, offset int64) *kmsg.OffsetCommitRequ
 }
 
 func receiveCommit(c *conn) error {
+	if err := c.receiveFrame(); err != nil {
+		return err
+	}
+	return checkCommit(c)
+}
+
+// checkCommit looks for errors in the answer that has come.
+func checkCommit(c *conn) error {
 	response := kmsg.NewPtrOffsetCommitResponse()
 	response.Version = 9
-	if err := c.receive(response); err != nil {
+	if err := c.decode(response); err != nil {
 		return err
 	}
 	for _, topic := range response.Topics {

@@ -111,8 +111,8 @@ func (g *consumerGroup) settled(members int) bool {
 	return len(g.owners) == g.partitions && len(parts) == members && fewest == g.partitions/members
 }
 
-// settle has the members heartbeat until all have their final part.
-func settle(members []*consumerMember, pause time.Duration) error {
+// settle has the members heartbeat, each as soon as its last heartbeat is answered, until all have their final part.
+func settle(members []*consumerMember) error {
 	group := members[0].consumerGroup
 	end := time.Now().Add(2 * time.Minute)
 	return concurrently(len(members), func(n int) error {
@@ -129,14 +129,12 @@ func settle(members []*consumerMember, pause time.Duration) error {
 			if time.Now().After(end) {
 				return fmt.Errorf("%s does not settle", group.name)
 			}
-			time.Sleep(pause)
 		}
 	})
 }
 
 // rebalanceConsumer measures how long it takes until every member has its final part once one more has joined, and once one has left.
 func rebalanceConsumer(o options) (map[string]any, error) {
-	const pause = 10 * time.Millisecond // between the heartbeats of a member
 	group := &consumerGroup{name: o.topic, topic: o.topic, partitions: o.partitions, owners: map[int32]*consumerMember{}}
 	members := make([]*consumerMember, o.members)
 	for n := range members {
@@ -148,13 +146,13 @@ func rebalanceConsumer(o options) (map[string]any, error) {
 		members[n] = &consumerMember{consumerGroup: group, c: c, id: uuid()}
 	}
 	others, last := members[:o.members-1], members[o.members-1]
-	if err := settle(others, pause); err != nil {
+	if err := settle(others); err != nil {
 		return nil, err
 	}
 	var joins, leaves []time.Duration
 	for range o.rounds {
 		begun := time.Now()
-		if err := settle(members, pause); err != nil {
+		if err := settle(members); err != nil {
 			return nil, fmt.Errorf("as one joins: %w", err)
 		}
 		joins = append(joins, time.Since(begun))
@@ -162,7 +160,7 @@ func rebalanceConsumer(o options) (map[string]any, error) {
 		if err := last.leave(); err != nil {
 			return nil, err
 		}
-		if err := settle(others, pause); err != nil {
+		if err := settle(others); err != nil {
 			return nil, fmt.Errorf("as one leaves: %w", err)
 		}
 		leaves = append(leaves, time.Since(begun))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,7 +64,6 @@ func heartbeats(ctx context.Context, o options) (map[string]any, error) {
 	begun := time.Now()
 	end := begun.Add(time.Duration(o.seconds) * time.Second)
 	err = concurrently(size, func(n int) error {
-		response := newHeartbeatResponse(o.protocol)
 		for sent := 0; ; sent++ {
 			if sent%100 == 0 && time.Now().After(end) {
 				count.Add(int64(sent))
@@ -72,10 +72,10 @@ func heartbeats(ctx context.Context, o options) (map[string]any, error) {
 			if _, err := connections[n].Write(requests[n][sent%len(requests[n])]); err != nil {
 				return err
 			}
-			if err := connections[n].receive(response); err != nil {
+			if err := connections[n].receiveFrame(); err != nil {
 				return err
 			}
-			if err := kerr.ErrorForCode(heartbeatError(response)); err != nil {
+			if err := heartbeatError(connections[n].answer); err != nil {
 				return fmt.Errorf("heartbeat: %w", err)
 			}
 		}
@@ -112,7 +112,7 @@ func fill(o options, name string, connections []*conn) ([]kmsg.Request, func() e
 	for n, c := range connections {
 		members[n] = &consumerMember{consumerGroup: group, c: c, id: uuid()}
 	}
-	if err := settle(members, time.Millisecond); err != nil {
+	if err := settle(members); err != nil {
 		return nil, nil, err
 	}
 	err := concurrently(len(members), func(n int) error { return members[n].heartbeat() }) // all are at the last epoch
@@ -122,22 +122,12 @@ func fill(o options, name string, connections []*conn) ([]kmsg.Request, func() e
 	return requests, func() error { return concurrently(len(members), func(n int) error { return members[n].leave() }) }, err
 }
 
-func newHeartbeatResponse(protocol string) kmsg.Response {
-	if protocol == "classic" {
-		response := kmsg.NewPtrHeartbeatResponse()
-		response.Version = 4
-		return response
+// heartbeatError finds the error in an answer of either protocol: it follows the correlation id, the tags, and the throttle time.
+func heartbeatError(answer []byte) error {
+	if len(answer) < 11 {
+		return fmt.Errorf("an answer of %d bytes", len(answer))
 	}
-	response := kmsg.NewPtrConsumerGroupHeartbeatResponse()
-	response.Version = 1
-	return response
-}
-
-func heartbeatError(response kmsg.Response) int16 {
-	if classic, ok := response.(*kmsg.HeartbeatResponse); ok {
-		return classic.ErrorCode
-	}
-	return response.(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode
+	return kerr.ErrorForCode(int16(binary.BigEndian.Uint16(answer[9:])))
 }
 
 // coordinatorComes says whether an error is that of a group's coordinator which is not there yet. If so, it asks for it and waits a little.

@@ -32,6 +32,14 @@ func frame(request kmsg.Request) []byte {
 
 // receive reads an answer into the response.
 func (c *conn) receive(into kmsg.Response) error {
+	if err := c.receiveFrame(); err != nil {
+		return err
+	}
+	return c.decode(into)
+}
+
+// receiveFrame reads an answer, and no more than that.
+func (c *conn) receiveFrame() error {
 	var head [4]byte
 	if _, err := io.ReadFull(c.in, head[:]); err != nil {
 		return err
@@ -44,9 +52,12 @@ func (c *conn) receive(into kmsg.Response) error {
 		c.answer = make([]byte, size+size/4)
 	}
 	c.answer = c.answer[:size]
-	if _, err := io.ReadFull(c.in, c.answer); err != nil {
-		return err
-	}
+	_, err := io.ReadFull(c.in, c.answer)
+	return err
+}
+
+// decode takes the answer that has come apart.
+func (c *conn) decode(into kmsg.Response) error {
 	body := c.answer[4:] // the correlation id: answers come in order
 	if into.IsFlexible() {
 		body = body[1:] // no tags in the header

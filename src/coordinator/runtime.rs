@@ -424,12 +424,14 @@ impl<S: CoordinatorShard> Inner<S> {
             return;
         }
         let mut deadlines = self.deadlines.lock();
+        // The timers sleep until then at the latest: a deadline that moves away, as with every heartbeat, wakes nobody.
+        let first = deadlines.first().map(|(deadline, _)| *deadline);
         if let Some(before) = active.deadline {
             deadlines.remove(&(before, id));
         }
         if let Some(deadline) = deadline {
             deadlines.insert((deadline, id));
-            if deadlines.first() == Some(&(deadline, id)) {
+            if first.is_none_or(|first| deadline < first) {
                 self.earlier.notify_one();
             }
         }
