@@ -33,7 +33,7 @@ def timeout_of_transactions(s, v, timeout):
     s.until(settled, "InitProducerId", v, init(name, timeout_ms=timeout))
 
 
-@scenario("3-5", cases={"its own": (None, None), "another epoch": (None, 7), "another id": (5, 0), "id without epoch": (None, -1),
+@scenario("3-5", cases={"its own": (None, None), "another epoch": (None, 7), "another id": (987654005, 0), "id without epoch": (None, -1),
                         "epoch without id": (-1, 0)})
 def goes_on_from(s, v, which):
     p = TransactionalProducer(s)
@@ -84,7 +84,7 @@ def adds_by_another(s, v, which):
     t = s.topic()
     p = TransactionalProducer(s)
     other_id, epoch = which
-    producer_id = s.literal(77) if other_id else p.id
+    producer_id = s.literal(987654077) if other_id else p.id
     s.call("AddPartitionsToTxn", v, add_partitions(p.name, producer_id, p.epoch + epoch, (t.name, 0)))
     s.call("AddOffsetsToTxn", min(v, 4), add_offsets(p.name, producer_id, p.epoch + epoch, s.name("g")))
     s.call("EndTxn", v, end(p.name, producer_id, p.epoch + epoch))
@@ -96,12 +96,12 @@ def ids_nobody_has(s, v):
     t = s.topic()
     p = TransactionalProducer(s)
     other = p.name + "x"
-    s.until(settled, "AddPartitionsToTxn", v, add_partitions(other, s.literal(9), 0, (t.name, 0)))
-    s.until(settled, "AddOffsetsToTxn", min(v, 4), add_offsets(other, s.literal(9), 0, s.name("g")))
-    s.until(settled, "EndTxn", v, end(other, s.literal(9), 0))
-    s.call("AddPartitionsToTxn", v, add_partitions("", s.literal(9), 0, (t.name, 0)), note="no id")
-    s.call("AddOffsetsToTxn", min(v, 4), add_offsets("", s.literal(9), 0, s.name("g")), note="no id")
-    s.call("EndTxn", v, end("", s.literal(9), 0), note="no id")
+    s.until(settled, "AddPartitionsToTxn", v, add_partitions(other, s.literal(987654009), 0, (t.name, 0)))
+    s.until(settled, "AddOffsetsToTxn", min(v, 4), add_offsets(other, s.literal(987654009), 0, s.name("g")))
+    s.until(settled, "EndTxn", v, end(other, s.literal(987654009), 0))
+    s.call("AddPartitionsToTxn", v, add_partitions("", s.literal(987654009), 0, (t.name, 0)), note="no id")
+    s.call("AddOffsetsToTxn", min(v, 4), add_offsets("", s.literal(987654009), 0, s.name("g")), note="no id")
+    s.call("EndTxn", v, end("", s.literal(987654009), 0), note="no id")
 
 
 @scenario("4-5")
@@ -112,7 +112,7 @@ def verified_only(s, v):
     ask = add_partitions(p.name, p.id, p.epoch, (t.name, 0), (t.name, 1), verify=True)
     s.call("AddPartitionsToTxn", v, ask)
     s.call("AddPartitionsToTxn", v, add_partitions(p.name, p.id, p.epoch + 1, (t.name, 0), verify=True), note="another epoch")
-    s.call("AddPartitionsToTxn", v, add_partitions(p.name, s.literal(5), p.epoch, (t.name, 0), verify=True), note="another id")
+    s.call("AddPartitionsToTxn", v, add_partitions(p.name, s.literal(987654005), p.epoch, (t.name, 0), verify=True), note="another id")
     p.end(version=4)
     p.complete()
     s.call("AddPartitionsToTxn", v, ask, note="after the end")
@@ -238,7 +238,7 @@ def offsets_without_being_added(s, v):
     s.quiet_until(lambda a: not a["Coordinators"][0]["ErrorCode"], "FindCoordinator", 6, {"KeyType": 0, "CoordinatorKeys": [g]})
     s.until(settled, "TxnOffsetCommit", v, commit_offsets(p.name, g, p.id, p.epoch, (t, 0, 5)))
     s.call("TxnOffsetCommit", v, commit_offsets(p.name, g, p.id, p.epoch + 3, (t, 0, 5)), note="another epoch")
-    s.call("TxnOffsetCommit", v, commit_offsets(p.name, g, s.literal(8), p.epoch, (t, 0, 5)), note="another id")
+    s.call("TxnOffsetCommit", v, commit_offsets(p.name, g, s.literal(987654008), p.epoch, (t, 0, 5)), note="another id")
 
 
 @scenario("0-5", cases={"no group": "", "unknown topic": "topic", "unknown partition": "partition", "nothing": "nothing"})
@@ -284,8 +284,8 @@ def markers_by_hand(s, v, commit):
 @scenario("1-2")
 def markers_of_nobody(s, v):
     t = s.topic()
-    s.call("WriteTxnMarkers", v, markers((s.literal(4242), 0, True, 0, 0, [(t.name, [0])])))
-    s.call("WriteTxnMarkers", v, markers((s.literal(4242), 0, True, 0, 0, [(t.name, [0, 7]), (s.name("missing"), [0])])), note="no such partition")
+    s.call("WriteTxnMarkers", v, markers((s.literal(987654242), 0, True, 0, 0, [(t.name, [0])])))
+    s.call("WriteTxnMarkers", v, markers((s.literal(987654242), 0, True, 0, 0, [(t.name, [0, 7]), (s.name("missing"), [0])])), note="no such partition")
     s.call("WriteTxnMarkers", v, markers(), note="none")
 
 
