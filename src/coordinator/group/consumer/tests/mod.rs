@@ -303,6 +303,8 @@ pub struct Beat {
     regex: Option<String>,
     assignor: Option<String>,
     owned: Option<Vec<(String, Vec<i32>)>>,
+    /// In the place of `owned`: of topics that may be gone.
+    owned_ids: Option<Vec<(TopicId, Vec<i32>)>>,
     rebalance_timeout_ms: i32,
 }
 
@@ -316,6 +318,7 @@ impl Beat {
             regex: None,
             assignor: None,
             owned: None,
+            owned_ids: None,
             rebalance_timeout_ms: -1,
         }
     }
@@ -381,6 +384,12 @@ impl Beat {
             });
             topics.collect()
         });
+        if let Some(owned) = &self.owned_ids {
+            let topics = owned.iter().map(|(id, partitions)| {
+                WireTopicPartitions::default().with_topic_id(id.0).with_partitions(partitions.clone())
+            });
+            request.topic_partitions = Some(topics.collect());
+        }
         request
     }
 }

@@ -16,8 +16,9 @@ struct Client {
     instance_id: Option<String>,
     epoch: i32,
     wants: Wants,
-    owned: BTreeSet<(String, i32)>,
-    target: BTreeSet<(String, i32)>,
+    /// By topic id: a topic of the same name may be another one.
+    owned: BTreeSet<(TopicId, i32)>,
+    target: BTreeSet<(TopicId, i32)>,
     /// Whether it has told since it last changed what it owns.
     told: bool,
     /// Whether it missed an answer, and says everything again.
@@ -41,19 +42,19 @@ impl Client {
         };
         let beat = match self.epoch {
             0 => everything(),
-            _ if self.unsure => everything().owns(&self.owned_text()),
+            _ if self.unsure => Beat { owned_ids: self.owned_ids(), ..everything() },
             epoch if self.told => Beat::at(&self.member_id, epoch),
-            epoch => Beat::at(&self.member_id, epoch).owns(&self.owned_text()),
+            epoch => Beat { owned_ids: self.owned_ids(), ..Beat::at(&self.member_id, epoch) },
         };
         Beat { instance_id: self.instance_id.clone(), ..beat }
     }
 
-    fn owned_text(&self) -> String {
-        let mut topics: BTreeMap<&str, String> = BTreeMap::new();
+    fn owned_ids(&self) -> Option<Vec<(TopicId, Vec<i32>)>> {
+        let mut topics: BTreeMap<TopicId, Vec<i32>> = BTreeMap::new();
         for (topic, partition) in &self.owned {
-            write!(topics.entry(topic).or_insert_with(|| topic.clone()), " {partition}").unwrap();
+            topics.entry(*topic).or_default().push(*partition);
         }
-        topics.into_values().collect::<Vec<_>>().join(", ")
+        Some(topics.into_iter().collect())
     }
 
     /// Sends a heartbeat, and takes the answer unless it is lost.
@@ -71,13 +72,11 @@ impl Client {
                 if let Some(assignment) = response.assignment {
                     self.target.clear();
                     for topic in assignment.topic_partitions {
-                        // One that was deleted since is none.
-                        let Some(known) = kit.harness.image.topic_by_id(TopicId(topic.topic_id)) else { continue };
-                        let named = topic.partitions.into_iter().map(|one| (known.name.to_string(), one));
-                        self.target.extend(named);
+                        let id = TopicId(topic.topic_id);
+                        self.target.extend(topic.partitions.into_iter().map(|partition| (id, partition)));
                     }
                 }
-                let kept: BTreeSet<_> = self.owned.intersection(&self.target).cloned().collect();
+                let kept: BTreeSet<_> = self.owned.intersection(&self.target).copied().collect();
                 if kept.len() < self.owned.len() {
                     // Gives up first, and tells.
                     self.owned = kept;
@@ -212,10 +211,10 @@ fn run(seed: u64, steps: usize) {
             Wants::Regex(_) => &*topic.name == "b",
         });
         if is_wanted {
-            wanted.extend(topic.partitions.iter().map(|(partition, _)| (topic.name.to_string(), partition.0)));
+            wanted.extend(topic.partitions.iter().map(|(partition, _)| (topic.id, partition.0)));
         }
     }
-    let owned: BTreeSet<_> = clients.iter().flat_map(|client| client.owned.iter().cloned()).collect();
+    let owned: BTreeSet<_> = clients.iter().flat_map(|client| client.owned.iter().copied()).collect();
     assert_eq!(owned, wanted);
     // At rest nothing is written.
     kit.harness.take_records();
@@ -228,14 +227,14 @@ fn run(seed: u64, steps: usize) {
 /// Among clients whose epochs the coordinator still takes for theirs.
 fn assert_nobody_reads_what_another_reads(kit: &Kit, clients: &[Client]) {
     let Some(Group::Consumer(group)) = kit.harness.shard.groups.get("g") else { return };
-    let mut readers: BTreeMap<(String, i32), &str> = BTreeMap::new();
+    let mut readers: BTreeMap<(TopicId, i32), &str> = BTreeMap::new();
     for client in clients {
         let is_known = group.member(&client.member_id).is_some_and(|member| member.member_epoch == client.epoch);
         if !is_known {
             continue;
         }
         for partition in &client.owned {
-            if let Some(other) = readers.insert(partition.clone(), &client.member_id) {
+            if let Some(other) = readers.insert(*partition, &client.member_id) {
                 panic!("{} and {other} read {partition:?}", client.member_id);
             }
         }
