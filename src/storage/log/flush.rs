@@ -127,7 +127,8 @@ impl Log {
         // Loaded after the end was: it is within.
         let segments = self.segments.load_full();
         let from = self.recovery_point();
-        let first = segments.partition_point(|segment| segment.base_offset() <= from).saturating_sub(1);
+        // One that ends there may have been repaired, or given another transaction index, since.
+        let first = segments.partition_point(|segment| segment.base_offset() < from).saturating_sub(1);
         let (active, sealed) = segments[first..].split_last().expect("a log has a segment");
         for segment in sealed.iter().filter(|segment| segment.base_offset() < end) {
             segment.sync_all()?;

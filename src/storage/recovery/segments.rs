@@ -277,7 +277,9 @@ impl Recovery<'_> {
         }
         self.lost_txn_indexes.insert(segment.base_offset());
         if is_tail {
-            return segment.cut_off(checked.next_offset, last.from).map_err(super::unreadable);
+            segment.cut_off(checked.next_offset, last.from).map_err(super::unreadable)?;
+            // It may lie below the recovery point from now on, where nobody would look for what comes back.
+            return segment.sync_all();
         }
         assert!(policy == DamagePolicy::KeepReadable, "cutting off leaves one stretch, at the end");
         self.write_without(segment, &checked.damaged)?;
