@@ -71,7 +71,7 @@ impl Sink {
         let mut append = |append: ottla::coordinator::shard::Append<'_, _>| {
             let first = Offset(*next);
             *next += append.records.len() as i64;
-            Ok(first)
+            Ok(ottla::coordinator::shard::Appended { first, count: append.records.len() })
         };
         run_step(&mut self.shard, &mut environment, &mut append, op).answer.expect("appended")
     }

@@ -29,12 +29,13 @@ use tracing::{error, info, warn};
 use uuid::Uuid;
 
 use super::shard::{
-    Append, CoordinatorError, CoordinatorRecord, CoordinatorShard, Environment, Outcome, ReplyTo, Step, run_step,
+    Append, Appended, CoordinatorError, CoordinatorRecord, CoordinatorShard, Environment, Outcome, ReplyTo, Step,
+    run_step,
 };
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage};
-use crate::record::batch::{HEADER_SIZE, NO_SEQUENCE};
+use crate::record::batch::NO_SEQUENCE;
 use crate::record::builder::RecordBatchBuilder;
 use crate::record::compression::Codec;
 use crate::replica::{
@@ -125,9 +126,12 @@ struct Active<S: CoordinatorShard> {
     deadline: Option<Duration>,
 }
 
+/// What a caller that waits is told at last.
+type Deferred<S> = Result<<S as CoordinatorShard>::Deferred, CoordinatorError>;
+
 /// What a step leads to once it is committed.
 struct Consequences<S: CoordinatorShard> {
-    replies: Vec<(oneshot::Sender<Result<S::Deferred, CoordinatorError>>, Result<S::Deferred, CoordinatorError>)>,
+    replies: Vec<(oneshot::Sender<Deferred<S>>, Deferred<S>)>,
     effects: Vec<S::Effect>,
     partition_id: PartitionId,
     leader_epoch: LeaderEpoch,
@@ -360,9 +364,9 @@ impl<S: CoordinatorShard> Inner<S> {
         let (partition, last_written) = (&active.partition, &mut active.last_written);
         let codec = (self.params.codec)(config);
         let mut append = |append: Append<'_, S::Record>| {
-            let (first, end) = write(partition, &append, codec, now_ms)?;
-            *last_written = end;
-            Ok(first)
+            let appended = write(partition, &append, codec, now_ms)?;
+            *last_written = appended.first.plus(appended.count as i64);
+            Ok(appended)
         };
         let mut environment =
             Environment { now: self.params.clock.monotonic(), now_ms, image, config, new_uuid: &mut Uuid::new_v4 };
@@ -542,43 +546,32 @@ async fn run_timers<S: CoordinatorShard>(runtime: Weak<Inner<S>>) {
     }
 }
 
-/// Appends records; returns the offsets of the first, and behind the last.
+/// Appends one batch of as many records as may stand in it: all, or if they are divisible those that fit.
 fn write<R: CoordinatorRecord>(
     partition: &Arc<Partition>,
     append: &Append<'_, R>,
     codec: Codec,
     now_ms: i64,
-) -> Result<(Offset, Offset), CoordinatorError> {
-    let new_batch = || {
-        let builder = RecordBatchBuilder::new(Offset(0)).compression(codec, codec.default_level());
-        match append.producer {
-            None => builder,
-            Some(producer) => {
-                builder.producer(producer.producer_id, producer.producer_epoch, NO_SEQUENCE).transactional(true)
-            }
-        }
-    };
-    let context =
-        AppendContext { guard: append.producer.and_then(|producer| producer.guard), ..AppendContext::default() };
+) -> Result<Appended, CoordinatorError> {
+    let mut builder = RecordBatchBuilder::new(Offset(0)).compression(codec, codec.default_level());
+    if let Some(producer) = append.producer {
+        builder = builder.producer(producer.producer_id, producer.producer_epoch, NO_SEQUENCE).transactional(true);
+    }
     let limit = partition.max_message_bytes().max(0) as usize;
-    let mut range: Option<(Offset, Offset)> = None;
-    let mut flush = |builder: RecordBatchBuilder| {
-        let appended = partition.append_as_coordinator(builder.build(), context, now_ms).map_err(append_error)?;
-        let end = appended.info.last_offset.plus(1);
-        let first = range.map_or(appended.info.first_offset, |(first, _)| first);
-        range = Some((first, end));
-        Ok((first, end))
-    };
-    let mut builder = new_batch();
+    let mut count = 0;
     for record in append.records {
         let (key, value) = record.to_bytes();
         let size = RECORD_OVERHEAD + key.len() + value.as_ref().map_or(0, Vec::len);
-        if append.divisible && !builder.is_empty() && builder.size_in_bytes() + size > limit.max(HEADER_SIZE) {
-            flush(std::mem::replace(&mut builder, new_batch()))?;
+        if append.divisible && count > 0 && builder.size_in_bytes() + size > limit {
+            break;
         }
         builder.append(now_ms, Some(&key), value.as_deref(), &[]);
+        count += 1;
     }
-    flush(builder)
+    let context =
+        AppendContext { guard: append.producer.and_then(|producer| producer.guard), ..AppendContext::default() };
+    let appended = partition.append_as_coordinator(builder.build(), context, now_ms).map_err(append_error)?;
+    Ok(Appended { first: appended.info.first_offset, count })
 }
 
 /// What a failed append means to who asked, as Kafka has it.

@@ -219,22 +219,34 @@ pub struct Append<'a, R> {
     pub producer: Option<TransactionalProducer>,
 }
 
+/// What was appended: a batch of the first records.
+pub struct Appended {
+    pub first: Offset,
+    /// How many; all of them, unless they are divisible.
+    pub count: usize,
+}
+
+/// Appends one batch.
+pub type AppendFn<'a, R> = dyn FnMut(Append<'_, R>) -> Result<Appended, CoordinatorError> + 'a;
+
+/// An answer to a caller that was told to wait.
+pub type DeferredReply<S> = (ReplyTo, Result<<S as CoordinatorShard>::Deferred, CoordinatorError>);
+
 /// What comes of a step.
 pub struct Outcome<S: CoordinatorShard, T> {
     /// What the step itself answers, unless its records could not be appended.
     pub answer: Result<T, CoordinatorError>,
     /// Answers to callers that were told to wait.
-    pub replies: Vec<(ReplyTo, Result<S::Deferred, CoordinatorError>)>,
+    pub replies: Vec<DeferredReply<S>>,
     /// To be done once everything is committed.
     pub effects: Vec<S::Effect>,
 }
 
-/// Runs a step to its end: decides, appends, and lets what was appended take effect. `append` returns the offset of
-/// the first record.
+/// Runs a step to its end: decides, appends, and lets what was appended take effect.
 pub fn run_step<S: CoordinatorShard, T>(
     shard: &mut S,
     environment: &mut Environment<'_>,
-    append: &mut dyn FnMut(Append<'_, S::Record>) -> Result<Offset, CoordinatorError>,
+    append: &mut AppendFn<'_, S::Record>,
     op: impl FnOnce(&mut S, &mut Step<'_, S>) -> T,
 ) -> Outcome<S, T> {
     let mut replies = Vec::new();
@@ -256,24 +268,40 @@ pub fn run_step<S: CoordinatorShard, T>(
 
 fn take_effect<S: CoordinatorShard>(
     shard: &mut S,
-    append: &mut dyn FnMut(Append<'_, S::Record>) -> Result<Offset, CoordinatorError>,
+    append: &mut AppendFn<'_, S::Record>,
     step: Step<'_, S>,
     continued: bool,
-    all_replies: &mut Vec<(ReplyTo, Result<S::Deferred, CoordinatorError>)>,
+    all_replies: &mut Vec<DeferredReply<S>>,
     all_effects: &mut Vec<S::Effect>,
 ) -> Result<(), CoordinatorError> {
     let Step { records, divisible, producer, replies, effects, .. } = step;
-    let appended =
-        if records.is_empty() { Ok(Offset(0)) } else { append(Append { records: &records, divisible, producer }) };
-    let outcome = appended.clone().map(|_| ());
+    let outcome = append_and_replay(shard, append, records, divisible, producer, continued);
     all_replies.extend(replies.into_iter().map(|(to, reply)| (to, outcome.clone().map(|()| reply))));
-    let first = appended?;
+    outcome?;
     all_effects.extend(effects);
-    if !continued {
-        let (producer_id, producer_epoch) = producer.map_or((ProducerId::NONE, ProducerEpoch::NONE), |producer| {
-            (producer.producer_id, producer.producer_epoch)
-        });
-        for (at, record) in records.into_iter().enumerate() {
+    Ok(())
+}
+
+/// Appends records batch by batch, and applies what is in the log before the next one is.
+fn append_and_replay<S: CoordinatorShard>(
+    shard: &mut S,
+    append: &mut AppendFn<'_, S::Record>,
+    records: Vec<S::Record>,
+    divisible: bool,
+    producer: Option<TransactionalProducer>,
+    continued: bool,
+) -> Result<(), CoordinatorError> {
+    let (producer_id, producer_epoch) = producer
+        .map_or((ProducerId::NONE, ProducerEpoch::NONE), |producer| (producer.producer_id, producer.producer_epoch));
+    let mut left = records;
+    while !left.is_empty() {
+        let Appended { first, count } = append(Append { records: &left, divisible, producer })?;
+        let behind = left.split_off(count);
+        let appended = std::mem::replace(&mut left, behind);
+        if continued {
+            continue;
+        }
+        for (at, record) in appended.into_iter().enumerate() {
             shard.replay(record, RecordOrigin { offset: first.plus(at as i64), producer_id, producer_epoch });
         }
     }
@@ -348,7 +376,7 @@ pub mod harness {
                 }
                 let first = Offset(log.len() as i64);
                 log.extend(append.records.iter().map(CoordinatorRecord::to_bytes));
-                Ok(first)
+                Ok(Appended { first, count: append.records.len() })
             };
             let outcome = run_step(&mut self.shard, &mut environment, &mut append, op);
             self.replies.extend(outcome.replies);

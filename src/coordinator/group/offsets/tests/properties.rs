@@ -45,7 +45,7 @@ impl Logged {
                 let (key, value) = record.to_bytes();
                 log.push(Entry::Record { key, value, producer: append.producer.map(|producer| producer.producer_id) });
             }
-            Ok(first)
+            Ok(crate::coordinator::shard::Appended { first, count: append.records.len() })
         };
         run_step(&mut self.shard, &mut environment, &mut append, op).answer.expect("appended")
     }
