@@ -371,6 +371,7 @@ impl Simulation {
         {
             assert!(deadline < patience, "nobody gets an answer any more");
             self.world.advance_to(deadline);
+            self.look_at_group();
             self.deliver();
         }
         let Reverse((at, _, turn)) = self.world.turns.pop().expect("a timer of the shard is always set");
@@ -400,6 +401,11 @@ impl Simulation {
         }
         self.events += 1;
         self.deliver();
+        self.look_at_group();
+    }
+
+    /// Notices when the group changed its protocol, or began anew. A timer may have it change, and the turn after it change back.
+    fn look_at_group(&mut self) {
         if let Some(group) = self.world.group() {
             let is_classic = matches!(group, Group::Classic(_));
             let generation = group.generation_or_epoch();
