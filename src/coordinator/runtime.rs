@@ -95,6 +95,9 @@ struct Inner<S: CoordinatorShard> {
     tasks: Handle,
     loads: Arc<Semaphore>,
     shards: RwLock<HashMap<PartitionId, Arc<Mutex<Hosted<S>>>>>,
+    /// The newest image that [`Runtime::apply`] was given: what is published is behind it until everybody has taken it
+    /// over. Locked after a shard, never before one.
+    image: Mutex<Arc<MetadataImage>>,
     /// When each shard's next timer is due. Locked after a shard, never before one.
     deadlines: Mutex<BTreeSet<(Duration, PartitionId)>>,
     /// The first deadline moved to an earlier time.
@@ -159,6 +162,7 @@ impl<S: CoordinatorShard> Runtime<S> {
     /// To be called on an async runtime, which outlives it. Timers end with the last handle.
     pub fn new(params: RuntimeParams<S>) -> Runtime<S> {
         let inner = Arc::new(Inner {
+            image: Mutex::new(params.metadata.load()),
             params,
             tasks: Handle::current(),
             loads: Arc::new(Semaphore::new(PARALLEL_LOADS)),
@@ -252,6 +256,7 @@ impl<S: CoordinatorShard> Runtime<S> {
     /// Takes over what the controller decided: shards of partitions that this broker leads from now on are loaded,
     /// others closed, and those that go on hear of the change. Called by the controller's thread.
     pub fn apply(&self, image: &Arc<MetadataImage>, delta: &MetadataDelta) {
+        *self.inner.image.lock() = image.clone();
         let topic = self.inner.params.topic;
         if delta.deleted_topics.values().any(|deleted| &*deleted.name == topic) {
             self.inner.keep_only(|_| false);
@@ -274,7 +279,7 @@ impl<S: CoordinatorShard> Runtime<S> {
         let shards: Vec<_> = self.inner.shards.read().values().cloned().collect();
         for hosted in shards {
             // One that is not active yet sees the image when it is.
-            let _ = self.inner.step_on(&hosted, image, |shard, step| shard.on_metadata(delta, step));
+            let _ = self.inner.step(&hosted, |shard, step| shard.on_metadata(delta, step));
         }
     }
 
@@ -310,9 +315,11 @@ impl<S: CoordinatorShard> Runtime<S> {
         let loads = inner.loads.clone();
         inner.tasks.clone().spawn(async move {
             let Ok(_permit) = loads.acquire().await else { return };
-            let loading = spawn_blocking(move || inner.load(&hosted, partition));
+            let loaded = hosted.clone();
+            let loading = spawn_blocking(move || inner.load(&loaded, partition));
             if loading.await.is_err() {
                 error!("reading a coordinator's log ended by a panic");
+                hosted.lock().state = State::Failed;
             }
         });
     }
@@ -331,22 +338,16 @@ impl<S: CoordinatorShard> Inner<S> {
         }
     }
 
+    /// Runs a step; what is returned beside the answer is what it must wait for.
     fn step<T>(
         self: &Arc<Self>,
         hosted: &Mutex<Hosted<S>>,
         op: impl FnOnce(&mut S, &mut Step<'_, S>) -> T,
     ) -> Result<(T, Commitment), CoordinatorError> {
-        self.step_on(hosted, &self.params.metadata.load(), op)
-    }
-
-    /// Runs a step; what is returned beside the answer is what it must wait for.
-    fn step_on<T>(
-        self: &Arc<Self>,
-        hosted: &Mutex<Hosted<S>>,
-        image: &Arc<MetadataImage>,
-        op: impl FnOnce(&mut S, &mut Step<'_, S>) -> T,
-    ) -> Result<(T, Commitment), CoordinatorError> {
-        self.step_locked(&mut hosted.lock(), image, op)
+        let mut hosted = hosted.lock();
+        // With the shard locked: it never sees an image older than the last change that it was told of.
+        let image = self.image.lock().clone();
+        self.step_locked(&mut hosted, &image, op)
     }
 
     fn step_locked<T>(
@@ -387,37 +388,43 @@ impl<S: CoordinatorShard> Inner<S> {
 
     /// Lets a step's consequences happen once it is committed.
     fn deliver(self: &Arc<Self>, consequences: Consequences<S>, commitment: Commitment) {
-        if commitment.is_none() {
-            self.happen(consequences, Ok(()));
+        let Consequences { replies, effects, partition_id, leader_epoch } = consequences;
+        let answer = |replies: Vec<(oneshot::Sender<Deferred<S>>, Deferred<S>)>, committed: Result<(), _>| {
+            for (sender, reply) in replies {
+                // Nobody may be there any more.
+                let _ = sender.send(committed.clone().and(reply));
+            }
+        };
+        let Some(mut commitment) = commitment else {
+            answer(replies, Ok(()));
+            effects.into_iter().for_each(|effect| (self.params.on_effect)(partition_id, leader_epoch, effect));
             return;
-        }
-        let (inner, committed) = (self.clone(), self.committed(commitment));
-        self.tasks.spawn(async move { inner.happen(consequences, committed.await) });
+        };
+        let (inner, limit) = (self.clone(), self.commit_timeout());
+        self.tasks.spawn(async move {
+            let in_time = timeout(limit, &mut commitment).await;
+            answer(replies, committed(&in_time));
+            // Callers are told that it takes too long; it is committed all the same, and then the effects are due.
+            let reached = match in_time {
+                Ok(reached) => reached,
+                Err(_) => commitment.await,
+            };
+            if reached == Ok(Reached::Yes) {
+                effects.into_iter().for_each(|effect| (inner.params.on_effect)(partition_id, leader_epoch, effect));
+            }
+        });
     }
 
-    fn happen(&self, consequences: Consequences<S>, committed: Result<(), CoordinatorError>) {
-        let Consequences { replies, effects, partition_id, leader_epoch } = consequences;
-        for (sender, reply) in replies {
-            // Nobody may be there any more.
-            let _ = sender.send(committed.clone().and(reply));
-        }
-        if committed.is_ok() {
-            for effect in effects {
-                (self.params.on_effect)(partition_id, leader_epoch, effect);
-            }
-        }
+    fn commit_timeout(&self) -> Duration {
+        (self.params.commit_timeout)(self.params.settings.load().current())
     }
 
     /// Waits until what a step saw and wrote is committed.
     fn committed(&self, commitment: Commitment) -> impl Future<Output = Result<(), CoordinatorError>> + Send + use<S> {
-        let limit = (self.params.commit_timeout)(self.params.settings.load().current());
+        let limit = self.commit_timeout();
         async move {
             let Some(commitment) = commitment else { return Ok(()) };
-            match timeout(limit, commitment).await {
-                Ok(Ok(Reached::Yes)) => Ok(()),
-                Ok(Ok(Reached::Never) | Err(_)) => Err(CoordinatorError::NotCoordinator),
-                Err(_) => Err(CoordinatorError::NotAvailable("the records are not committed yet".to_owned())),
-            }
+            committed(&timeout(limit, commitment).await)
         }
     }
 
@@ -455,7 +462,7 @@ impl<S: CoordinatorShard> Inner<S> {
         }
         let active = Active { shard, partition, last_written, waiting: HashMap::new(), deadline: None };
         hosted.state = State::Active(Box::new(active));
-        let image = self.params.metadata.load();
+        let image = self.image.lock().clone();
         // Nobody waits for it; what it appends is tried again by the shard's own timers.
         if let Err(error) = self.step_locked(&mut hosted, &image, |shard, step| shard.on_loaded(step)) {
             warn!(topic = self.params.topic, %error, "a coordinator's first step failed");
@@ -500,6 +507,14 @@ impl<S: CoordinatorShard> Inner<S> {
         }
     }
 
+    /// Takes a shard out of service whose state may be half changed.
+    fn fail(&self, id: PartitionId) {
+        if let Ok(hosted) = self.hosted(id) {
+            hosted.lock().state = State::Failed;
+        }
+        self.deadlines.lock().retain(|(_, other)| *other != id);
+    }
+
     /// Lets all timers of a shard fire that are due.
     fn fire(self: &Arc<Self>, id: PartitionId) {
         let Ok(hosted) = self.hosted(id) else {
@@ -522,6 +537,17 @@ impl<S: CoordinatorShard> Inner<S> {
     }
 }
 
+/// What the end of a wait for a commitment means to whoever waits.
+fn committed(
+    waited: &Result<Result<Reached, oneshot::error::RecvError>, tokio::time::error::Elapsed>,
+) -> Result<(), CoordinatorError> {
+    match waited {
+        Ok(Ok(Reached::Yes)) => Ok(()),
+        Ok(Ok(Reached::Never) | Err(_)) => Err(CoordinatorError::NotCoordinator),
+        Err(_) => Err(CoordinatorError::NotAvailable("the records are not committed yet".to_owned())),
+    }
+}
+
 /// Calls shards when their timers are due, until the runtime is gone.
 async fn run_timers<S: CoordinatorShard>(runtime: Weak<Inner<S>>) {
     /// So that the end of the runtime is noticed, and a clock that runs otherwise than the system's.
@@ -533,9 +559,12 @@ async fn run_timers<S: CoordinatorShard>(runtime: Weak<Inner<S>>) {
         match first {
             Some((deadline, id)) if deadline <= now => {
                 // It may write, and go through all that the shard knows.
-                let firing = spawn_blocking(move || inner.fire(id));
+                let fired = inner.clone();
+                let firing = spawn_blocking(move || fired.fire(id));
                 if firing.await.is_err() {
-                    error!("a coordinator's timer ended by a panic");
+                    error!(topic = inner.params.topic, partition = %id,
+                        "a coordinator's timer ended by a panic: its groups or transactions are not served any more");
+                    inner.fail(id);
                 }
             }
             first => {

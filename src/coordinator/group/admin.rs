@@ -1,5 +1,7 @@
 //! ListGroups and DescribeGroups: what the shard tells of its groups.
 
+use std::collections::BTreeSet;
+
 use kafka_protocol::messages::describe_groups_response::DescribedGroup;
 use kafka_protocol::protocol::StrBytes;
 
@@ -10,9 +12,9 @@ use crate::protocol::ErrorCode;
 #[derive(Clone, Debug, Default)]
 pub struct ListFilter {
     /// In lower case. `None`: in any.
-    states: Option<Vec<String>>,
+    states: Option<BTreeSet<String>>,
     /// `None`: of any.
-    types: Option<Vec<GroupType>>,
+    types: Option<BTreeSet<GroupType>>,
 }
 
 /// A group as ListGroups tells it.
@@ -38,8 +40,7 @@ impl ListFilter {
     }
 
     fn matches(&self, group: &Group) -> bool {
-        let state = group.state_name().to_ascii_lowercase();
-        self.states.as_ref().is_none_or(|states| states.contains(&state))
+        self.states.as_ref().is_none_or(|states| states.contains(&group.state_name().to_ascii_lowercase()))
             && self.types.as_ref().is_none_or(|types| types.contains(&group.group_type()))
     }
 }

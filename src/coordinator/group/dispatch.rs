@@ -16,7 +16,7 @@ pub enum Group {
 }
 
 /// The protocol of a group, as ListGroups says it (KIP-848).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupType {
     Classic,
     Consumer,

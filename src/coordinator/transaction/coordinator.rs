@@ -404,9 +404,12 @@ impl Inner {
                             info!(transactional_id = &*markers.transactional_id, %partition, %error,
                                 "a transaction's marker cannot be written yet");
                         }
-                        code if code.retriable() => {}
-                        _ => error!(transactional_id = &*markers.transactional_id, %partition, %error,
-                            "a transaction's marker cannot be written"),
+                        code if code.retriable() || told => {}
+                        _ => {
+                            told = true;
+                            error!(transactional_id = &*markers.transactional_id, %partition, %error,
+                                "a transaction's marker cannot be written: it is tried again");
+                        }
                     },
                 }
             }

@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::{info, warn};
+use tracing::{debug, info};
 
 use super::metadata::{
     TransactionMetadata, TransactionUpdate, TransactionVersion, is_epoch_exhausted, log_value_version,
@@ -528,7 +528,7 @@ fn next_producer_id(
 }
 
 fn invalid_end(end: &EndTransaction, state: TransactionState) -> ErrorCode {
-    warn!(
+    debug!(
         transactional_id = &*end.transactional_id,
         state = state.name(),
         committed = end.committed,

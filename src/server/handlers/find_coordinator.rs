@@ -34,10 +34,11 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: FindCoordinatorRequest = call.decode()?;
     let version = call.header.api_version;
     let (broker, listener) = (&*call.broker, &*call.connection.listener.name);
+    create_topic(broker, &request, version).await;
     let response = if version >= 4 {
         let mut coordinators = Vec::with_capacity(request.coordinator_keys.len());
         for key in &request.coordinator_keys {
-            let found = find(broker, listener, request.key_type, key, version).await;
+            let found = find(broker, listener, request.key_type, key, version);
             let (location, error) = parts(found);
             // Kafka tells a reason only where the request as a whole is wrong.
             let message = if error == ErrorCode::InvalidRequest && !is_known(request.key_type) {
@@ -57,7 +58,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
         }
         FindCoordinatorResponse::default().with_coordinators(coordinators)
     } else {
-        let (location, error) = parts(find(broker, listener, request.key_type, &request.key, version).await);
+        let (location, error) = parts(find(broker, listener, request.key_type, &request.key, version));
         FindCoordinatorResponse::default()
             .with_error_code(error.code())
             .with_error_message(Some(StrBytes::from_static_str(error.message())))
@@ -79,14 +80,11 @@ fn is_known(key_type: i8) -> bool {
     [GROUP, TRANSACTION, SHARE].contains(&key_type)
 }
 
-async fn find(broker: &Broker, listener: &str, key_type: i8, key: &str, version: i16) -> Result<Location, ErrorCode> {
+fn find(broker: &Broker, listener: &str, key_type: i8, key: &str, version: i16) -> Result<Location, ErrorCode> {
     check(key_type, key, version)?;
     match key_type {
         GROUP | TRANSACTION => {
-            let topic = if key_type == GROUP { OFFSETS_TOPIC } else { TRANSACTION_TOPIC };
-            if broker.image().topic(topic).is_none() {
-                auto_create(broker, &[topic]).await;
-            }
+            let topic = topic_of(key_type);
             let partition = match key_type {
                 GROUP => broker.groups.partition_of(key),
                 _ => broker.transactions.partition_of(key),
@@ -94,6 +92,21 @@ async fn find(broker: &Broker, listener: &str, key_type: i8, key: &str, version:
             locate(broker, listener, topic, partition).ok_or(ErrorCode::CoordinatorNotAvailable)
         }
         _ => Err(ErrorCode::CoordinatorNotAvailable),
+    }
+}
+
+fn topic_of(key_type: i8) -> &'static str {
+    if key_type == GROUP { OFFSETS_TOPIC } else { TRANSACTION_TOPIC }
+}
+
+/// The first request that needs a coordinator creates its topic.
+async fn create_topic(broker: &Broker, request: &FindCoordinatorRequest, version: i16) {
+    let asks = version < 4 || !request.coordinator_keys.is_empty();
+    if asks
+        && matches!(request.key_type, GROUP | TRANSACTION)
+        && broker.image().topic(topic_of(request.key_type)).is_none()
+    {
+        auto_create(broker, &[topic_of(request.key_type)]).await;
     }
 }
 

@@ -28,8 +28,9 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: ListTransactionsRequest = call.decode()?;
     let response = ListTransactionsResponse::default();
     let pattern = request.transactional_id_pattern.as_deref().filter(|pattern| !pattern.is_empty());
-    let pattern =
-        pattern.map(|pattern| RegexBuilder::new(&format!("^(?:{pattern})$")).size_limit(PATTERN_SIZE_LIMIT).build());
+    let compile = |pattern: &str| RegexBuilder::new(pattern).size_limit(PATTERN_SIZE_LIMIT).build();
+    // First as it is: `a)|(b` is no expression, and would be one between the brackets.
+    let pattern = pattern.map(|pattern| compile(pattern).and_then(|_| compile(&format!("^(?:{pattern})$"))));
     let Ok(pattern) = pattern.transpose() else {
         return call.encode(&response.with_error_code(ErrorCode::InvalidRegularExpression.code()));
     };

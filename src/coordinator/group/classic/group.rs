@@ -294,8 +294,19 @@ impl ClassicGroup {
         self.pending_join_members.remove(&member_id);
         self.count_protocols(&member.protocols);
         self.members_awaiting_join += usize::from(member.is_awaiting_join());
-        if let Some(before) = self.members.insert(member_id, member) {
+        if let Some(before) = self.members.insert(member_id.clone(), member) {
             self.uncount(&before);
+            self.forget_instance(&before);
+        }
+    }
+
+    /// The member's instance id leads to it no more, unless it has come to lead to another, or the same anew.
+    fn forget_instance(&mut self, member: &ClassicGroupMember) {
+        let Some(instance_id) = &member.group_instance_id else { return };
+        let is_kept =
+            self.members.get(&member.member_id).is_some_and(|now| now.group_instance_id.as_ref() == Some(instance_id));
+        if !is_kept && self.static_members.get(instance_id) == Some(&member.member_id) {
+            self.static_members.remove(instance_id);
         }
     }
 
@@ -305,9 +316,7 @@ impl ClassicGroup {
         let removed = self.members.remove(member_id);
         if let Some(removed) = &removed {
             self.uncount(removed);
-            if let Some(instance_id) = &removed.group_instance_id {
-                self.static_members.remove(instance_id);
-            }
+            self.forget_instance(removed);
         }
         if self.is_leader(member_id) {
             self.leader_id = self.members.keys().next().cloned();

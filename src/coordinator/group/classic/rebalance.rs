@@ -120,12 +120,15 @@ impl GroupStep<'_, '_> {
         self.timers.cancel(&self.session_timer(&Arc::from(member_id)));
     }
 
-    /// Removes a member, or an id that was handed out. Its JoinGroup, if one waits, is told that it is unknown, so that a
-    /// client that is still there joins anew.
+    /// Removes a member, or an id that was handed out. Its JoinGroup or SyncGroup, if one waits, is told that it is
+    /// unknown, so that a client that is still there joins anew.
     pub fn remove_member(&mut self, member_id: &str) {
         self.complete_join_of(member_id, || join_error(ErrorCode::UnknownMemberId, ""));
         self.cancel_heartbeat(member_id);
-        self.group.remove(member_id);
+        let removed = self.group.remove(member_id);
+        if let Some(waiting) = removed.and_then(|member| member.presence.awaiting_sync) {
+            self.reply_sync(waiting, sync_error(ErrorCode::UnknownMemberId));
+        }
     }
 
     /// Begins a rebalance, or goes on with the one that is being prepared.

@@ -343,6 +343,9 @@ impl ConsumerGroup {
         let new = Arc::new(new);
         let old = self.members.insert(Arc::clone(&new.member_id), Arc::clone(&new));
         self.recount(old.as_deref(), Some(&new), topics);
+        if let Some(old) = old.filter(|old| old.instance_id != new.instance_id) {
+            self.forget_instance(&old);
+        }
         if let Some(instance_id) = &new.instance_id {
             self.static_members.insert(Arc::clone(instance_id), Arc::clone(&new.member_id));
         }
@@ -351,7 +354,14 @@ impl ConsumerGroup {
     pub(super) fn remove_member(&mut self, member_id: &str, topics: &mut SubscribedTopics) {
         let Some(old) = self.members.remove(member_id) else { return };
         self.recount(Some(&old), None, topics);
-        if let Some(instance_id) = &old.instance_id {
+        self.forget_instance(&old);
+    }
+
+    /// The member's instance id leads to it no more.
+    fn forget_instance(&mut self, member: &ConsumerGroupMember) {
+        if let Some(instance_id) = &member.instance_id
+            && self.static_members.get(instance_id) == Some(&member.member_id)
+        {
             self.static_members.remove(instance_id);
         }
     }
