@@ -220,6 +220,14 @@ impl OffsetFetchResponsePartition {
 }
 
 impl OffsetFetchResponseTopic {
+    /// About what it takes in the answer, in bytes.
+    pub fn approximate_size(&self) -> usize {
+        let metadata: usize =
+            self.partitions.iter().filter_map(|partition| partition.metadata.as_ref()).map(|text| text.len()).sum();
+        // Index, offset, epoch, error and lengths.
+        self.name.len() + 16 + self.partitions.len() * 24 + metadata
+    }
+
     /// The topic with the same error for each partition that was asked for.
     pub fn error(topic: &OffsetFetchTopic, error_code: ErrorCode) -> OffsetFetchResponseTopic {
         let partitions = topic.partitions.iter();

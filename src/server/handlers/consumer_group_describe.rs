@@ -4,8 +4,10 @@
 
 use kafka_protocol::messages::consumer_group_describe_response::DescribedGroup;
 use kafka_protocol::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse};
+use kafka_protocol::protocol::Encodable;
 
 use super::Call;
+use super::answer_size::AnswerSize;
 use crate::coordinator::group::consumer;
 use crate::net::Response;
 use crate::protocol::{ApiError, ErrorCode};
@@ -18,6 +20,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     // Of an id without a group Kafka speaks first.
     let (nameless, named): (Vec<_>, Vec<_>) = request.group_ids.into_iter().partition(|group_id| group_id.is_empty());
     let mut groups = Vec::with_capacity(nameless.len() + named.len());
+    let mut size = AnswerSize::default();
     for group_id in nameless.into_iter().chain(named) {
         let described = match enabled {
             false => Err(ApiError::bare(ErrorCode::UnsupportedVersion)),
@@ -30,7 +33,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
                 description.await.unwrap_or_else(|error| Err(ApiError::bare(error.code())))
             }
         };
-        groups.push(match described {
+        let described = match described {
             Ok(group) if request.include_authorized_operations => {
                 group.with_authorized_operations(authorized_operations::GROUP)
             }
@@ -39,7 +42,9 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
                 .with_group_id(group_id)
                 .with_error_code(error.code.code())
                 .with_error_message(error.wire_message()),
-        });
+        };
+        size.grow(described.compute_size(call.header.api_version).unwrap_or(usize::MAX)).await?;
+        groups.push(described);
     }
     call.encode(&ConsumerGroupDescribeResponse::default().with_groups(groups))
 }

@@ -2,8 +2,10 @@
 
 use kafka_protocol::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
 use kafka_protocol::messages::{DescribeProducersRequest, DescribeProducersResponse, ProducerId as WireProducerId};
+use kafka_protocol::protocol::Encodable;
 
 use super::Call;
+use super::answer_size::AnswerSize;
 use super::partition_errors::lookup_code;
 use crate::metadata::topic_name;
 use crate::net::Response;
@@ -13,10 +15,12 @@ use crate::server::broker::Broker;
 use crate::server::request::RequestError;
 use crate::types::PartitionId;
 
-pub fn handle(mut call: Call) -> Result<Response, RequestError> {
+pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: DescribeProducersRequest = call.decode()?;
     let image = call.broker.image();
-    let topics = request.topics.into_iter().map(|topic| {
+    let mut size = AnswerSize::default();
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
         let refusal = match topic_name::validate(&topic.name) {
             Err(error) => Some(ApiError::new(ErrorCode::InvalidTopicException, error.to_string())),
             Ok(()) if image.topic(&topic.name).is_none() => {
@@ -24,16 +28,21 @@ pub fn handle(mut call: Call) -> Result<Response, RequestError> {
             }
             Ok(()) => None,
         };
-        let partitions = topic.partition_indexes.iter().map(|index| match &refusal {
-            Some(error) => PartitionResponse::default()
-                .with_partition_index(*index)
-                .with_error_code(error.code.code())
-                .with_error_message(error.wire_message()),
-            None => describe(&call.broker, &topic.name, *index),
-        });
-        TopicResponse::default().with_partitions(partitions.collect()).with_name(topic.name.clone())
-    });
-    call.encode(&DescribeProducersResponse::default().with_topics(topics.collect()))
+        let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
+        for index in topic.partition_indexes {
+            let partition = match &refusal {
+                Some(error) => PartitionResponse::default()
+                    .with_partition_index(index)
+                    .with_error_code(error.code.code())
+                    .with_error_message(error.wire_message()),
+                None => describe(&call.broker, &topic.name, index),
+            };
+            size.grow(partition.compute_size(call.header.api_version).unwrap_or(usize::MAX)).await?;
+            partitions.push(partition);
+        }
+        topics.push(TopicResponse::default().with_partitions(partitions).with_name(topic.name));
+    }
+    call.encode(&DescribeProducersResponse::default().with_topics(topics))
 }
 
 fn describe(broker: &Broker, topic: &str, index: i32) -> PartitionResponse {

@@ -5,9 +5,10 @@ use kafka_protocol::messages::describe_transactions_response::{TopicData, Transa
 use kafka_protocol::messages::{
     DescribeTransactionsRequest, DescribeTransactionsResponse, ProducerId as WireProducerId,
 };
-use kafka_protocol::protocol::StrBytes;
+use kafka_protocol::protocol::{Encodable, StrBytes};
 
 use super::Call;
+use super::answer_size::AnswerSize;
 use crate::coordinator::transaction::metadata::TransactionMetadata;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
@@ -16,6 +17,7 @@ use crate::server::request::RequestError;
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: DescribeTransactionsRequest = call.decode()?;
     let mut states = Vec::with_capacity(request.transactional_ids.len());
+    let mut size = AnswerSize::default();
     for transactional_id in request.transactional_ids {
         let state = TransactionState::default().with_transactional_id(transactional_id.clone());
         let found = if transactional_id.is_empty() {
@@ -30,10 +32,12 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
                 Err(error) => Err(error.code()),
             }
         };
-        states.push(match found {
+        let state = match found {
             Ok(transaction) => describe(state, &transaction),
             Err(error) => state.with_error_code(error.code()),
-        });
+        };
+        size.grow(state.compute_size(call.header.api_version).unwrap_or(usize::MAX)).await?;
+        states.push(state);
     }
     call.encode(&DescribeTransactionsResponse::default().with_transaction_states(states))
 }

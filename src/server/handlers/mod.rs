@@ -8,6 +8,7 @@
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_configs;
+mod answer_size;
 mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -95,7 +96,7 @@ pub fn handle(
         ApiKey::EndTxn => call.in_order(end_txn::handle),
         ApiKey::WriteTxnMarkers => call.in_order(write_txn_markers::handle),
         ApiKey::TxnOffsetCommit => call.in_order(txn_offset_commit::handle),
-        ApiKey::DescribeProducers => call.now(describe_producers::handle),
+        ApiKey::DescribeProducers => call.in_order(describe_producers::handle),
         ApiKey::DescribeTransactions => call.in_order(describe_transactions::handle),
         ApiKey::ListTransactions => call.in_order(list_transactions::handle),
         ApiKey::CreateTopics => call.in_order(create_topics::handle),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use kafka_protocol::protocol::StrBytes;
 
 use super::Call;
+use super::answer_size::AnswerSize;
 use crate::metadata::image::MetadataImage;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
@@ -23,8 +24,11 @@ use crate::types::TopicId;
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request = call.decode_by_hand(OffsetFetchRequest::decode)?;
     let mut groups = Vec::with_capacity(request.groups.len());
+    let mut size = AnswerSize::default();
     for group in request.groups {
-        groups.push(fetch(&call, group, request.require_stable).await);
+        let group = fetch(&call, group, request.require_stable).await;
+        size.grow(group.topics.iter().map(OffsetFetchResponseTopic::approximate_size).sum()).await?;
+        groups.push(group);
     }
     Ok(OffsetFetchResponse { throttle_time_ms: 0, groups }.encode(&call.header)?.into())
 }
