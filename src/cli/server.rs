@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
 use super::ready_file::{ReadyFile, address};
@@ -98,6 +99,9 @@ enum Ended {
     AtOnce(i32),
 }
 
+/// For so long after a signal to end another one says nothing new.
+const ECHO: Duration = Duration::from_millis(500);
+
 async fn serve<N: RunningNode>(
     start: impl Future<Output = Result<N, NodeFailure>>,
     mut signals: EndSignals,
@@ -123,9 +127,19 @@ async fn serve<N: RunningNode>(
         }
     };
     drop(ready_file);
+    let again = async {
+        // `timeout` and supervisors send a signal to the process and to its group: that is still one.
+        let echoes_end = Instant::now() + ECHO;
+        loop {
+            let signal = signals.next().await;
+            if Instant::now() >= echoes_end {
+                return signal;
+            }
+        }
+    };
     tokio::select! {
         () = node.shutdown() => {}
-        signal = signals.next() => {
+        signal = again => {
             warn!(signal = signal.as_raw_value(), "told to end at once");
             return Ok(Ended::AtOnce(signal.as_raw_value()));
         }

@@ -10,6 +10,7 @@ use crate::coordinator::group::coordinator::GroupCoordinator;
 use crate::coordinator::transaction::coordinator::TransactionCoordinator;
 use crate::metadata::image::{MetadataHandle, MetadataImage};
 use crate::replica::{ReplicaManager, Settings};
+use crate::server::topics::RefusedTopics;
 
 /// One running broker.
 pub struct Broker {
@@ -25,6 +26,7 @@ pub struct Broker {
     pub groups: GroupCoordinator,
     pub transactions: TransactionCoordinator,
     pub fetch_sessions: FetchSessionCache,
+    pub refused_topics: RefusedTopics,
 }
 
 impl Broker {

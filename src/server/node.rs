@@ -27,6 +27,7 @@ use self::registration::Registration;
 use super::broker::Broker;
 use super::dispatch::Dispatcher;
 use super::fetch_session::FetchSessionCache;
+use super::topics::RefusedTopics;
 use crate::clock::{Clock, SystemClock};
 use crate::config::dynamic::DynamicBrokerConfig;
 use crate::config::topic::TopicConfig;
@@ -145,6 +146,7 @@ impl Node {
         });
         let broker = Arc::new(Broker {
             fetch_sessions: FetchSessionCache::new(config.max_incremental_fetch_session_cache_slots.max(0) as usize),
+            refused_topics: RefusedTopics::default(),
             metadata: controller.metadata().clone(),
             config: config.clone(),
             settings,

@@ -1,10 +1,14 @@
 //! What the broker knows of topics by their name: which are its own, and what a topic is created with when
 //! nobody says more than its name.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use kafka_protocol::messages::CreateTopicsRequest;
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::protocol::StrBytes;
-use tracing::{info, warn};
+use parking_lot::Mutex;
+use tracing::{debug, info, warn};
 
 use super::broker::Broker;
 use crate::config::BrokerConfig;
@@ -78,15 +82,78 @@ pub async fn auto_create(broker: &Broker, names: &[&str]) {
                     Some(ErrorCode::None) => info!(topic = topic.name.as_str(), "topic auto-created"),
                     // Another client was quicker.
                     Some(ErrorCode::TopicAlreadyExists) => {}
-                    error => warn!(
-                        topic = topic.name.as_str(),
-                        error = error.map_or("unknown", ErrorCode::name),
-                        reason = topic.error_message.as_deref().unwrap_or_default(),
-                        "topic not auto-created"
-                    ),
+                    error if broker.refused_topics.is_news(&topic.name, broker.clock.monotonic()) => {
+                        warn!(
+                            topic = topic.name.as_str(),
+                            error = error.map_or("unknown", ErrorCode::name),
+                            reason = topic.error_message.as_deref().unwrap_or_default(),
+                            hint = hint(&topic.name),
+                            "topic not auto-created"
+                        );
+                    }
+                    error => debug!(topic = topic.name.as_str(), ?error, "topic not auto-created"),
                 }
             }
         }
         Err(error) => warn!(%error, "topics not auto-created"),
+    }
+}
+
+/// What an operator may do about it.
+fn hint(topic: &str) -> &'static str {
+    match topic {
+        "__consumer_offsets" => "consumer groups need it: on one node set offsets.topic.replication.factor=1",
+        "__transaction_state" => {
+            "transactions need it: on one node set transaction.state.log.replication.factor=1 and \
+             transaction.state.log.min.isr=1"
+        }
+        _ => "",
+    }
+}
+
+/// Topics that could not be created, and when that was last told: clients ask again and again.
+#[derive(Default)]
+pub struct RefusedTopics {
+    told: Mutex<BTreeMap<String, Duration>>,
+}
+
+impl RefusedTopics {
+    /// Between two times that the same topic is told.
+    const EVERY: Duration = Duration::from_secs(60);
+    /// Topics that are remembered, at most.
+    const MOST: usize = 1000;
+
+    /// Whether it is to be told now.
+    fn is_news(&self, topic: &str, now: Duration) -> bool {
+        let mut told = self.told.lock();
+        if told.len() >= RefusedTopics::MOST {
+            told.retain(|_, at| now.saturating_sub(*at) < RefusedTopics::EVERY);
+        }
+        if told.get(topic).is_some_and(|at| now.saturating_sub(*at) < RefusedTopics::EVERY) {
+            return false;
+        }
+        if told.len() < RefusedTopics::MOST {
+            told.insert(topic.to_owned(), now);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_that_is_refused_again_and_again_is_told_once_a_minute() {
+        let refused = RefusedTopics::default();
+        let seconds = Duration::from_secs;
+        assert!(refused.is_news("a", seconds(0)));
+        assert!(!refused.is_news("a", seconds(59)));
+        assert!(refused.is_news("b", seconds(59)));
+        assert!(refused.is_news("a", seconds(60)));
+        for topic in 0..2 * RefusedTopics::MOST {
+            refused.is_news(&topic.to_string(), seconds(61));
+        }
+        assert_eq!(refused.told.lock().len(), RefusedTopics::MOST);
     }
 }

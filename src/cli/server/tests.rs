@@ -171,7 +171,11 @@ fn a_second_signal_ends_it_at_once() {
     let mut process = Process::start("hangs", &["--ephemeral"]);
     process.ready();
     process.signal(Signal::TERM);
+    // `timeout` tells the process and its group: that is one signal.
+    process.signal(Signal::TERM);
     process.wait(|| process.output().contains("told to end").then_some(()));
+    sleep(ECHO + Duration::from_millis(200));
+    assert_eq!(process.child.try_wait().unwrap(), None, "an echo ended it: {}", process.output());
     process.signal(Signal::TERM);
     assert_eq!(process.end().code(), Some(128 + 15));
     assert_eq!(fs::read_dir(process.dir.path()).unwrap().count(), 0, "something is left");
