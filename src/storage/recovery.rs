@@ -264,6 +264,8 @@ impl Recovery<'_> {
             let found = format!("none that is whole from {} on", rolled);
             self.repaired("producer snapshots", found, "rebuilt the producers' state from the batches");
         }
+        // Files that are made anew have a new name, too.
+        self.has_new_names |= from.is_some();
         self.replay(&mut producers, from)?;
         producers.remove_expired(now_ms);
         Ok(producers)

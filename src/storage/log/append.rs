@@ -137,6 +137,8 @@ impl Log {
         } else {
             for aborted in writer.producers.apply(updates, last_offset.plus(1)) {
                 segment.append_aborted(&aborted).map_err(txn_io)?;
+                // The first one of a segment has made a file.
+                self.has_unsynced_names.store(true, Ordering::Release);
             }
             if let Some(marker) = records.batches.iter().rev().find(|batch| batch.header.is_control()) {
                 self.markers.last.store(marker.header.last_offset().0, Ordering::Release);
