@@ -365,6 +365,7 @@ impl Simulation {
     /// One client's turn, and all that comes of it.
     fn event(&mut self) {
         // Timers first: what comes of them may give somebody an earlier turn. If all wait for an answer, only timers go on.
+        self.look_at_group();
         let patience = self.world.now() + Duration::from_secs(3600);
         while let Some(deadline) = self.world.harness.shard.next_deadline()
             && self.world.turns.peek().is_none_or(|Reverse((at, ..))| deadline <= *at)
