@@ -28,7 +28,8 @@ use self::classic::ClassicClient;
 use self::consumer::ConsumerClient;
 use self::log::CompactedLog;
 use self::owners::Owners;
-use super::{DeferredReply, Group, GroupShard, RequestContext, Step};
+use super::consumer::ConsumerTimer;
+use super::{DeferredReply, Group, GroupShard, GroupTimer, RequestContext, Step};
 use crate::config::BrokerConfig;
 use crate::coordinator::shard::harness::Harness;
 use crate::coordinator::shard::{CoordinatorError, CoordinatorShard as _, ReplyTo};
@@ -493,7 +494,15 @@ impl Simulation {
                 assert!(self.clients.iter().all(|client| client.is_classic() || !client.is_there()));
                 classic::check_at_rest(group, &there, &self.world);
             }
-            Some(Group::Consumer(group)) => consumer::check_at_rest(group, &there, &self.world),
+            Some(Group::Consumer(group)) => {
+                consumer::check_at_rest(group, &there);
+                let (partitions, members) = (self.world.num_partitions(), there.len());
+                let fair = partitions / members.max(1)..=partitions.div_ceil(members.max(1));
+                // A classic group that changes its protocol within a rebalance keeps what there was of assignments, and nothing has
+                // them balanced if all are who they were.
+                let balanced = there.iter().all(|member| fair.contains(&member.owned.len()));
+                assert!(balanced || self.protocols == Protocols::Mixed, "not balanced: {group:#?}");
+            }
         }
         let mut owned = BTreeSet::new();
         for member in &there {
@@ -511,7 +520,11 @@ impl Simulation {
             owned.len()
         );
         // A session for each member, and the expiration of offsets.
-        assert_eq!(self.world.harness.shard.timers.len(), there.len() + 1, "timers");
+        // And it may just be time to look at regular expressions.
+        let timers = &self.world.harness.shard.timers;
+        let looks_at_regexes = GroupTimer::Consumer(ConsumerTimer::ResolveRegexes(GROUP_ID.into()));
+        let looks_at_regexes = usize::from(timers.deadline(&looks_at_regexes).is_some());
+        assert_eq!(timers.len(), there.len() + 1 + looks_at_regexes, "timers at {:?}: {timers:?}", self.world.now());
         owners::check(&self.world);
         // Records for each member at most: its metadata, its target, its assignment; and the group's.
         let records = self.world.log.len();
