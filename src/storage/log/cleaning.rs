@@ -17,7 +17,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tracing::error;
@@ -25,18 +25,20 @@ use tracing::error;
 use crate::storage::disk::with_suffix;
 use crate::storage::file_name::FileState;
 use crate::storage::log::change::ignore_missing;
-use crate::storage::log::{ChangeError, Log, OPEN};
+use crate::storage::log::{ChangeError, Log, OPEN, ReadError};
 use crate::storage::segment::LogSegment;
 use crate::types::Offset;
 
-/// How often the removal of a segment is put off because somebody reads it.
-const MAX_REMOVAL_DELAYS: u32 = 100;
+/// How long the removal of a segment is put off, at least, because somebody reads it.
+const READ_DELAY: Duration = Duration::from_secs(1);
 
 /// See the module's documentation.
 pub(in crate::storage) struct Cleaning {
     /// Everything below was cleaned; -1: nothing ever was.
     cleaned_offset: AtomicI64,
     is_running: AtomicBool,
+    /// How many exchanges have begun.
+    exchanges: AtomicU64,
     /// It cannot be cleaned; somebody was told.
     pub is_uncleanable: AtomicBool,
     /// There was no room for the cleaned segments; somebody was told.
@@ -48,6 +50,7 @@ impl Cleaning {
         Cleaning {
             cleaned_offset: AtomicI64::new(-1),
             is_running: AtomicBool::new(false),
+            exchanges: AtomicU64::new(0),
             is_uncleanable: AtomicBool::new(false),
             lacks_room: AtomicBool::new(false),
         }
@@ -111,6 +114,20 @@ impl Log {
         self.fail(error);
     }
 
+    /// Does `act`, and again if a file is missing and segments were exchanged since: the files of one that was replaced
+    /// twice over make room for others.
+    pub(super) fn unless_exchanged<T>(&self, act: impl Fn() -> Result<T, ReadError>) -> Result<T, ReadError> {
+        loop {
+            let exchanges = self.cleaning.exchanges.load(Ordering::Acquire);
+            match act() {
+                Err(ReadError::Io(error))
+                    if error.kind() == io::ErrorKind::NotFound
+                        && self.cleaning.exchanges.load(Ordering::Acquire) != exchanges => {}
+                result => return result,
+            }
+        }
+    }
+
     /// How often the log was truncated. A cleaning that spans a truncation is void.
     pub(in crate::storage) fn truncations(&self) -> u64 {
         self.commits.lock().truncations()
@@ -143,6 +160,7 @@ impl Log {
 
     fn exchange_files(&self, cleaned: &Arc<LogSegment>, sources: &[Arc<LogSegment>], first: usize) -> io::Result<()> {
         let (disk, dir) = (&self.context.disk, self.dir.path());
+        self.cleaning.exchanges.fetch_add(1, Ordering::AcqRel);
         cleaned.rename(FileState::Swap)?;
         disk.sync_dir(&dir)?;
 
@@ -167,7 +185,8 @@ impl Log {
         }
         disk.sync_dir(&dir)?;
         let deleted = snapshots.iter().map(|path| with_suffix(path, ".deleted")).collect();
-        self.remove_replaced_later(sources.to_vec(), deleted, MAX_REMOVAL_DELAYS);
+        let delay = Duration::from_millis(self.config.load().file_delete_delay_ms.max(0) as u64);
+        self.remove_replaced_later(sources.to_vec(), deleted, delay);
         Ok(())
     }
 
@@ -189,12 +208,11 @@ impl Log {
         &self,
         mut segments: Vec<Arc<LogSegment>>,
         snapshots: Vec<std::path::PathBuf>,
-        delays_left: u32,
+        delay: Duration,
     ) {
-        let delay = Duration::from_millis(self.config.load().file_delete_delay_ms.max(0) as u64);
         let (this, disk) = (self.this.clone(), self.context.disk.clone());
         self.context.background.run_after(delay, move || {
-            let read = segments.extract_if(.., |segment| Arc::strong_count(segment) > 1 && delays_left > 0);
+            let read = segments.extract_if(.., |segment| Arc::strong_count(segment) > 1);
             let read: Vec<_> = read.collect();
             let removed = segments.iter().try_for_each(|segment| segment.remove());
             let removed =
@@ -206,7 +224,7 @@ impl Log {
             if !read.is_empty()
                 && let Some(log) = this.upgrade()
             {
-                log.remove_replaced_later(read, Vec::new(), delays_left - 1);
+                log.remove_replaced_later(read, Vec::new(), delay.max(READ_DELAY));
             }
         });
     }

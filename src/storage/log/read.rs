@@ -38,7 +38,8 @@ impl Log {
             if start < log_start_offset || start > end.offset {
                 return Err(ReadError::OutOfRange { offset: start, log_start_offset, log_end_offset: end.offset });
             }
-            match self.read_below(end, start, max_bytes, upper_bound.min(end.offset), min_one_batch, wait) {
+            let bound = upper_bound.min(end.offset);
+            match self.unless_exchanged(|| self.read_below(end, start, max_bytes, bound, min_one_batch, wait)) {
                 // The segment was deleted since; the log's start tells.
                 Err(ReadError::Io(error))
                     if error.kind() == io::ErrorKind::NotFound && self.log_start_offset() > log_start_offset => {}
@@ -181,6 +182,10 @@ impl Log {
 
     /// The first record whose timestamp is `timestamp` or later.
     pub fn offset_for_timestamp(&self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
+        self.unless_exchanged(|| self.find_timestamp(timestamp))
+    }
+
+    fn find_timestamp(&self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
         let end = *self.end.read();
         let log_start_offset = self.log_start_offset();
         for segment in self.segments.load().iter().filter(|segment| segment.base_offset() < end.offset) {
@@ -237,6 +242,10 @@ impl Log {
     /// The first record of those with the largest timestamp (KIP-734), the first of all if none has one. `None`: there is no
     /// record.
     pub fn max_timestamp_offset(&self) -> Result<Option<TimestampOffset>, ReadError> {
+        self.unless_exchanged(|| self.find_max_timestamp())
+    }
+
+    fn find_max_timestamp(&self) -> Result<Option<TimestampOffset>, ReadError> {
         let end = *self.end.read();
         let mut largest: Option<(Arc<LogSegment>, TimestampEntry)> = None;
         for segment in self.segments.load().iter().filter(|segment| segment.base_offset() < end.offset) {
