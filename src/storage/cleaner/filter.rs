@@ -22,8 +22,8 @@ use bytes::Bytes;
 use crate::record::batch::{BatchHeader, RecordBatch, TimestampType};
 use crate::record::builder::RecordBatchBuilder;
 use crate::record::compression::{Codec, Decompressor};
-use crate::record::record::{Record, Records};
-use crate::storage::cleaner::offset_map::OffsetMap;
+use crate::record::record::Records;
+use crate::storage::cleaner::offset_map::{KeyHash, OffsetMap, WARM_UP};
 use crate::storage::cleaner::transactions::CleanedTransactionMetadata;
 use crate::storage::txn_index::AbortedTxn;
 use crate::types::{Offset, ProducerEpoch, ProducerId};
@@ -66,8 +66,17 @@ pub struct Filtered {
 /// See the module's documentation.
 pub struct BatchFilter {
     decompressed: Vec<u8>,
+    /// What is decided by, of some records.
+    seen: Vec<Seen>,
     /// Which records of the batch are kept.
     kept: Vec<bool>,
+}
+
+/// What matters of a record.
+struct Seen {
+    offset: Offset,
+    key: Option<KeyHash>,
+    has_value: bool,
 }
 
 /// What is to be done with a batch whose records do not decide it alone.
@@ -83,7 +92,7 @@ enum Retention {
 
 impl BatchFilter {
     pub fn new() -> BatchFilter {
-        BatchFilter { decompressed: Vec::new(), kept: Vec::new() }
+        BatchFilter { decompressed: Vec::new(), seen: Vec::new(), kept: Vec::new() }
     }
 
     /// Gives back what a batch of more than `bytes` has taken.
@@ -122,15 +131,25 @@ impl BatchFilter {
         self.kept.clear();
         let mut has_tombstones = false;
         let mut written = 0;
-        for record in Records::new(&header, body) {
-            let record = record.map_err(|error| error.to_string())?;
-            if record.key.is_none() && !header.is_control() {
-                filtered.records_without_key += 1;
+        let mut records = Records::new(&header, body);
+        loop {
+            self.seen.clear();
+            for record in records.by_ref().take(WARM_UP) {
+                let record = record.map_err(|error| error.to_string())?;
+                let key = record.key.map(|key| round.map.hash(key));
+                self.seen.push(Seen { offset: record.offset, key, has_value: record.value.is_some() });
             }
-            let is_kept = !records_go && (header.is_control() || is_kept(round, &header, &record));
-            self.kept.push(is_kept);
-            has_tombstones |= is_kept && record.value.is_none();
-            written += u64::from(is_kept);
+            if self.seen.is_empty() {
+                break;
+            }
+            round.map.warm_up(self.seen.iter().filter_map(|record| record.key));
+            for record in &self.seen {
+                filtered.records_without_key += u64::from(record.key.is_none() && !header.is_control());
+                let is_kept = !records_go && (header.is_control() || is_kept(round, &header, record));
+                self.kept.push(is_kept);
+                has_tombstones |= is_kept && !record.has_value;
+                written += u64::from(is_kept);
+            }
         }
         filtered.records_read = self.kept.len() as u64;
         filtered.records_written = written;
@@ -219,14 +238,14 @@ fn retention(
     }
 }
 
-fn is_kept(round: &Round<'_>, header: &BatchHeader, record: &Record<'_>) -> bool {
+fn is_kept(round: &Round<'_>, header: &BatchHeader, record: &Seen) -> bool {
     if record.offset > round.map.latest_offset() {
         return true;
     }
     let Some(key) = record.key else { return false };
     let is_last = round.map.get(key).is_none_or(|last| record.offset >= last);
     let is_before_horizon = header.delete_horizon_ms().is_none_or(|horizon_ms| round.now_ms < horizon_ms);
-    is_last && (record.value.is_some() || is_before_horizon)
+    is_last && (record.has_value || is_before_horizon)
 }
 
 /// A batch of which only the header is left.

@@ -19,7 +19,7 @@ use thiserror::Error;
 use crate::record::batch::{BatchError, RecordBatch};
 use crate::record::record::Records;
 use crate::storage::cleaner::filter::{BatchFilter, LastRecord, Round, decompress};
-use crate::storage::cleaner::offset_map::OffsetMap;
+use crate::storage::cleaner::offset_map::{KeyHash, OffsetMap, WARM_UP};
 use crate::storage::cleaner::throttler::Throttler;
 use crate::storage::cleaner::to_clean::{LogFacts, LogToClean, SegmentFacts, group};
 use crate::storage::cleaner::transactions::CleanedTransactionMetadata;
@@ -121,6 +121,8 @@ pub struct Cleaner {
     io_bytes: usize,
     filter: BatchFilter,
     decompressed: Vec<u8>,
+    /// Of some records.
+    keys: Vec<(KeyHash, Offset)>,
     throttler: Arc<Throttler>,
     stop: Arc<Stop>,
 }
@@ -143,6 +145,7 @@ impl Cleaner {
             io_bytes,
             filter: BatchFilter::new(),
             decompressed: Vec::new(),
+            keys: Vec::new(),
             throttler,
             stop,
         }
@@ -278,12 +281,17 @@ impl Cleaner {
                     transactions.on_control_batch(&header, batch.body());
                 } else if !transactions.on_batch(&header) {
                     let body = decompress(&header, batch.body(), &mut self.decompressed).map_err(|r| walk.bad(r))?;
-                    for record in Records::new(&header, body) {
-                        let record = record.map_err(|error| walk.bad(error))?;
-                        if let Some(key) = record.key
-                            && record.offset >= start
-                            && !self.map.put(key, record.offset)
-                        {
+                    let mut records = Records::new(&header, body).peekable();
+                    while records.peek().is_some() {
+                        self.keys.clear();
+                        for record in records.by_ref().take(WARM_UP) {
+                            let record = record.map_err(|error| walk.bad(error))?;
+                            if let Some(key) = record.key.filter(|_| record.offset >= start) {
+                                self.keys.push((self.map.hash(key), record.offset));
+                            }
+                        }
+                        self.map.warm_up(self.keys.iter().map(|(key, _)| *key));
+                        if !self.keys.iter().all(|(key, offset)| self.map.put(*key, *offset)) {
                             return Ok(false);
                         }
                     }
