@@ -451,6 +451,21 @@ impl ProducerStateManager {
         self.load_latest_snapshot(log_start_offset, now_ms)
     }
 
+    /// Loads the last snapshot at or before `offset`, and touches no file. The log from [`Self::map_end_offset`] on must
+    /// then be replayed.
+    pub fn load_as_of(&mut self, offset: Offset, log_start_offset: Offset, now_ms: i64) -> io::Result<()> {
+        self.forget_producers();
+        self.map_end_offset = log_start_offset;
+        for snapshot in self.snapshots.range(..=offset).rev().copied().collect::<Vec<_>>() {
+            if let Ok(entries) = self.read_snapshot(&snapshot_name(snapshot).path_in(&self.dir.path()))? {
+                self.load_entries(entries, now_ms);
+                self.map_end_offset = snapshot.max(log_start_offset);
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets everything, snapshots included; the log starts anew at `offset`.
     pub fn truncate_fully_and_start_at(&mut self, offset: Offset) -> io::Result<()> {
         self.forget_producers();

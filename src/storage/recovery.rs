@@ -38,6 +38,7 @@ use crate::storage::log::{
 use crate::storage::producer_state::ProducerStateManager;
 use crate::storage::scan::{Frame, HeaderScan, ScanError};
 use crate::storage::segment::{LogSegment, txn_io};
+use crate::storage::txn_index::AbortedTxn;
 use crate::types::Offset;
 
 /// What to do with damage that readable records follow, in the part of a log that a crash may have damaged.
@@ -97,6 +98,8 @@ struct Recovery<'a> {
     epochs_are_lost: bool,
     /// Segments whose transaction index is to be built anew.
     lost_txn_indexes: BTreeSet<Offset>,
+    /// Segments that took the place of others with a transaction index, and brought none.
+    swapped: BTreeSet<Offset>,
     /// Where the last segment's last index entry points.
     last_indexed: u64,
     log_end_offset: Offset,
@@ -128,6 +131,7 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
         epochs_are_lost: epochs.is_empty(),
         epochs,
         lost_txn_indexes: BTreeSet::new(),
+        swapped: BTreeSet::new(),
         last_indexed: 0,
         log_end_offset: Offset(0),
         has_new_names,
@@ -250,6 +254,7 @@ impl Recovery<'_> {
         let mut producers = ProducerStateManager::open(disk, self.dir.clone(), self.params.producers)?;
         let base_offsets: BTreeSet<Offset> = self.segments.iter().map(|segment| segment.base_offset()).collect();
         producers.remove_stray_snapshots(&base_offsets)?;
+        self.index_swapped(log_start_offset, now_ms)?;
         let end = self.log_end_offset;
 
         // A transaction index can only be built by someone who knows the producers before its segment.
@@ -269,6 +274,27 @@ impl Recovery<'_> {
         self.replay(&mut producers, from)?;
         producers.remove_expired(now_ms);
         Ok(producers)
+    }
+
+    /// Builds the transaction index of swapped segments, by producers of its own: the markers that ended the transactions
+    /// before it may not be in such a segment any more, and they would be taken for open.
+    fn index_swapped(&self, log_start_offset: Offset, now_ms: i64) -> io::Result<()> {
+        for base_offset in self.swapped.difference(&self.lost_txn_indexes) {
+            let next = self.segments.iter().map(|segment| segment.base_offset()).find(|next| next > base_offset);
+            let (disk, dir) = (self.context.disk.clone(), self.dir.clone());
+            let mut producers = ProducerStateManager::open(disk, dir, self.params.producers)?;
+            producers.load_as_of(*base_offset, log_start_offset, now_ms)?;
+            let end = next.unwrap_or(self.log_end_offset);
+            let index = |segment: &LogSegment, aborted: &AbortedTxn| match segment.base_offset() == *base_offset {
+                true => segment.append_aborted(aborted).map_err(txn_io),
+                false => Ok(()),
+            };
+            match replay_producers(&self.segments, &mut producers, end, index) {
+                Err(ReadError::Corrupt { .. }) => {}
+                result => result.map_err(unreadable)?,
+            }
+        }
+        Ok(())
     }
 
     /// Reads the producers' batches up to the log's end, writes a snapshot at each segment on the way, as a roll does,

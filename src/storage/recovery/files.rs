@@ -84,17 +84,22 @@ impl Recovery<'_> {
                 && name.kind != FileKind::Snapshot
                 && replaced.as_ref().is_some_and(|range| range.contains(&name.base_offset))
         };
+        let mut had_txn_index = false;
         for name in names.extract_if(.., |name| is_replaced(name)) {
+            had_txn_index |= name.kind == FileKind::TxnIndex;
             self.remove_file(name)?;
         }
+        let has_txn_index = |name: &FileName| name.kind == FileKind::TxnIndex && name.state == FileState::Swap;
+        let lacks_txn_index = had_txn_index && !names.iter().any(has_txn_index);
         let dir = self.dir.path();
         for name in names.iter_mut().filter(|name| name.state == FileState::Swap) {
             let in_place = name.with_state(FileState::InUse);
             self.context.disk.rename(&name.path_in(&dir), &in_place.path_in(&dir))?;
             if name.kind == FileKind::Log {
                 self.repaired(*name, "an exchange of segments was interrupted", "completed it");
-                // Whether its transaction index came along cannot be told.
-                self.lost_txn_indexes.insert(name.base_offset);
+                if lacks_txn_index {
+                    self.swapped.insert(name.base_offset);
+                }
             }
             *name = in_place;
         }
