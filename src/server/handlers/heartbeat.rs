@@ -18,9 +18,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     if request.group_id.is_empty() {
         return call.encode(&failed(ErrorCode::InvalidGroupId));
     }
-    let group_id = request.group_id.0.clone();
-    let context = call.request_context();
-    let beat = call.broker.groups.run(&group_id, |shard, step| shard.heartbeat(step, &context, request)).await;
+    let beat = call.broker.groups.run(&request.group_id, |shard, step| shard.heartbeat(step, &request)).await;
     let response = match beat {
         Ok(response) => response,
         Err(CoordinatorError::LoadInProgress) => HeartbeatResponse::default(),

@@ -32,7 +32,6 @@ async fn leave(call: &Call, request: LeaveGroupRequest) -> Result<LeaveGroupResp
         return Err(ErrorCode::InvalidGroupId);
     }
     let group_id = request.group_id.0.clone();
-    let context = call.request_context();
-    let left = call.broker.groups.run(&group_id, |shard, step| shard.leave_group(step, &context, request));
+    let left = call.broker.groups.run(&group_id, |shard, step| shard.leave_group(step, request));
     left.await.map_err(|error| error.code())
 }

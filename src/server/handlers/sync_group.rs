@@ -28,9 +28,8 @@ async fn sync(call: &Call, request: SyncGroupRequest) -> Result<SyncGroupRespons
         return Err(ErrorCode::InvalidGroupId);
     }
     let group_id = request.group_id.0.clone();
-    let context = call.request_context();
     let synced = call.broker.groups.run_deferred(&group_id, |shard, step, reply_to| {
-        shard.sync_group(step, &context, request, reply_to);
+        shard.sync_group(step, request, reply_to);
     });
     match synced.await {
         Ok(DeferredReply::Sync(response)) => Ok(response),

@@ -69,7 +69,7 @@ impl ClassicGroup {
         ClassicGroup {
             group_id,
             state: ClassicGroupState::Empty,
-            previous_state: ClassicGroupState::Dead,
+            previous_state: ClassicGroupState::Empty,
             current_state_timestamp: None,
             protocol_type: None,
             protocol_name: None,

@@ -4,19 +4,14 @@ use kafka_protocol::messages::{HeartbeatRequest, HeartbeatResponse};
 
 use super::rebalance::GroupStep;
 use super::state::ClassicGroupState;
-use crate::coordinator::group::{Group, GroupShard, RequestContext, Step};
+use crate::coordinator::group::{Group, GroupShard, Step};
 use crate::protocol::ErrorCode;
 
 impl GroupShard {
-    pub fn heartbeat(
-        &mut self,
-        step: &mut Step<'_>,
-        _context: &RequestContext,
-        request: HeartbeatRequest,
-    ) -> HeartbeatResponse {
+    pub fn heartbeat(&mut self, step: &mut Step<'_>, request: &HeartbeatRequest) -> HeartbeatResponse {
         let code = match self.groups.get_mut(request.group_id.as_str()) {
-            Some(Group::Classic(group)) => GroupStep { group, timers: &mut self.timers, step }.heartbeat(&request),
-            Some(Group::Consumer(_)) => return self.classic_heartbeat_to_consumer_group(&request, step),
+            Some(Group::Classic(group)) => GroupStep { group, timers: &mut self.timers, step }.heartbeat(request),
+            Some(Group::Consumer(_)) => return self.classic_heartbeat_to_consumer_group(request, step),
             None => ErrorCode::UnknownMemberId,
         };
         HeartbeatResponse::default().with_error_code(code.code())
@@ -34,9 +29,6 @@ impl GroupShard {
 
 impl GroupStep<'_, '_> {
     fn heartbeat(&mut self, request: &HeartbeatRequest) -> ErrorCode {
-        if self.group.state() == ClassicGroupState::Dead {
-            return ErrorCode::CoordinatorNotAvailable;
-        }
         let valid = self.group.validate_member(&request.member_id, request.group_instance_id.as_deref(), "heartbeat");
         if let Err(error) = valid {
             return error;
@@ -46,7 +38,6 @@ impl GroupStep<'_, '_> {
         }
         let answer = match self.group.state() {
             ClassicGroupState::Empty => return ErrorCode::UnknownMemberId,
-            ClassicGroupState::Dead => return ErrorCode::CoordinatorNotAvailable,
             ClassicGroupState::PreparingRebalance => ErrorCode::RebalanceInProgress,
             // Members send heartbeats from the answer to their join on.
             ClassicGroupState::CompletingRebalance | ClassicGroupState::Stable => ErrorCode::None,

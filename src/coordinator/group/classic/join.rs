@@ -172,7 +172,7 @@ impl GroupStep<'_, '_> {
     fn accepts(&self, member_id: &str) -> bool {
         let max_size = usize::try_from(self.step.config.group_max_size).unwrap_or(0);
         match self.group.state() {
-            ClassicGroupState::Empty | ClassicGroupState::Dead => true,
+            ClassicGroupState::Empty => true,
             // Those who joined count, not the members: the limit may have become lower than the group is large, and the
             // last ones to join again are then put out.
             ClassicGroupState::PreparingRebalance => {
@@ -239,7 +239,7 @@ impl GroupStep<'_, '_> {
                 let rejoined = || format!("member {member_id} joins again; client reason: {}", join.reason());
                 self.rebalance_or_complete_join(rejoined);
             }
-            ClassicGroupState::Empty | ClassicGroupState::Dead => {
+            ClassicGroupState::Empty => {
                 self.reply_join(join.reply_to, join_error(ErrorCode::UnknownMemberId, &member_id));
             }
         }
@@ -314,7 +314,7 @@ impl GroupStep<'_, '_> {
                 self.prepare_rebalance(rejoined);
             }
             ClassicGroupState::PreparingRebalance => self.maybe_complete_join(),
-            ClassicGroupState::Empty | ClassicGroupState::Dead => {}
+            ClassicGroupState::Empty => {}
         }
     }
 

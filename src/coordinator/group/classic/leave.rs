@@ -7,17 +7,12 @@ use tracing::info;
 
 use super::rebalance::GroupStep;
 use super::state::ClassicGroupState;
-use crate::coordinator::group::{Group, GroupShard, RequestContext, Step};
+use crate::coordinator::group::{Group, GroupShard, Step};
 use crate::protocol::ErrorCode;
 
 impl GroupShard {
     /// The request names those who leave in `members`, as v3+ does.
-    pub fn leave_group(
-        &mut self,
-        step: &mut Step<'_>,
-        _context: &RequestContext,
-        request: LeaveGroupRequest,
-    ) -> LeaveGroupResponse {
+    pub fn leave_group(&mut self, step: &mut Step<'_>, request: LeaveGroupRequest) -> LeaveGroupResponse {
         match self.groups.get_mut(request.group_id.as_str()) {
             Some(Group::Classic(group)) => GroupStep { group, timers: &mut self.timers, step }.leave(request.members),
             Some(Group::Consumer(_)) => self.classic_leave_of_consumer_group(request, step),
@@ -39,9 +34,6 @@ fn left(member: MemberIdentity, outcome: Result<(), ErrorCode>) -> MemberRespons
 
 impl GroupStep<'_, '_> {
     fn leave(&mut self, members: Vec<MemberIdentity>) -> LeaveGroupResponse {
-        if self.group.state() == ClassicGroupState::Dead {
-            return LeaveGroupResponse::default().with_error_code(ErrorCode::CoordinatorNotAvailable.code());
-        }
         let responses: Vec<MemberResponse> = members
             .into_iter()
             .map(|member| {
@@ -55,7 +47,7 @@ impl GroupStep<'_, '_> {
                     self.prepare_rebalance(|| "members left".to_owned());
                 }
                 ClassicGroupState::PreparingRebalance => self.maybe_complete_join(),
-                ClassicGroupState::Empty | ClassicGroupState::Dead => {}
+                ClassicGroupState::Empty => {}
             }
         }
         LeaveGroupResponse::default().with_members(responses)

@@ -287,7 +287,7 @@ impl GroupStep<'_, '_> {
                 self.prepare_rebalance(|| format!("removed {member_id}, which was silent for its session timeout"));
             }
             ClassicGroupState::PreparingRebalance => self.complete_join_without(),
-            ClassicGroupState::Empty | ClassicGroupState::Dead => {}
+            ClassicGroupState::Empty => {}
         }
     }
 

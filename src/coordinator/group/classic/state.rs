@@ -17,7 +17,8 @@
 //! ```
 //!
 //! In a group that was empty the first rebalance waits a while for more members (`group.initial.rebalance.delay.ms`).
-//! Dead is a group whose shard is gone; as a shard goes with all that it owns, no group here is ever seen in it.
+//! Kafka has one more, Dead: a group whose shard is gone. Here a group goes with its shard. DescribeGroups says it of
+//! groups that are not there.
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,6 @@ pub enum ClassicGroupState {
     PreparingRebalance,
     CompletingRebalance,
     Stable,
-    Dead,
 }
 
 impl ClassicGroupState {
@@ -37,7 +37,6 @@ impl ClassicGroupState {
             ClassicGroupState::PreparingRebalance => "PreparingRebalance",
             ClassicGroupState::CompletingRebalance => "CompletingRebalance",
             ClassicGroupState::Stable => "Stable",
-            ClassicGroupState::Dead => "Dead",
         }
     }
 
@@ -48,7 +47,6 @@ impl ClassicGroupState {
             Empty | CompletingRebalance => matches!(self, PreparingRebalance),
             PreparingRebalance => matches!(self, Stable | CompletingRebalance | Empty),
             Stable => matches!(self, CompletingRebalance),
-            Dead => true,
         }
     }
 }

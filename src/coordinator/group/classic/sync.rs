@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 use super::Continuation;
 use super::rebalance::{GroupStep, sync_error, text};
 use super::state::ClassicGroupState;
-use crate::coordinator::group::{DeferredReply, Group, GroupShard, RequestContext, Step};
+use crate::coordinator::group::{DeferredReply, Group, GroupShard, Step};
 use crate::coordinator::shard::{CoordinatorError, ReplyTo};
 use crate::protocol::ErrorCode;
 
@@ -28,13 +28,7 @@ pub struct StoredAssignment {
 
 impl GroupShard {
     /// Answers with [`DeferredReply::Sync`], maybe not before the leader's assignments come.
-    pub fn sync_group(
-        &mut self,
-        step: &mut Step<'_>,
-        _context: &RequestContext,
-        request: SyncGroupRequest,
-        reply_to: ReplyTo,
-    ) {
+    pub fn sync_group(&mut self, step: &mut Step<'_>, request: SyncGroupRequest, reply_to: ReplyTo) {
         match self.groups.get_mut(request.group_id.as_str()) {
             Some(Group::Classic(group)) if !group.is_empty() => {
                 GroupStep { group, timers: &mut self.timers, step }.sync(&request, reply_to);
@@ -57,7 +51,7 @@ impl GroupStep<'_, '_> {
         }
         let member_id = &request.member_id;
         match self.group.state() {
-            ClassicGroupState::Empty | ClassicGroupState::Dead => {
+            ClassicGroupState::Empty => {
                 self.reply_sync(reply_to, sync_error(ErrorCode::UnknownMemberId));
             }
             ClassicGroupState::PreparingRebalance => {
@@ -85,9 +79,6 @@ impl GroupStep<'_, '_> {
     }
 
     fn validate_sync(&self, request: &SyncGroupRequest) -> Result<(), ErrorCode> {
-        if self.group.state() == ClassicGroupState::Dead {
-            return Err(ErrorCode::CoordinatorNotAvailable);
-        }
         self.group.validate_member(&request.member_id, request.group_instance_id.as_deref(), "sync")?;
         if request.generation_id != self.group.generation_id {
             return Err(ErrorCode::IllegalGeneration);

@@ -33,9 +33,6 @@ impl ClassicGroup {
 
     fn check_committer(&self, committer: &Committer<'_>) -> Result<(), ErrorCode> {
         let generation_id = committer.generation_id_or_member_epoch;
-        if self.state() == ClassicGroupState::Dead {
-            return Err(ErrorCode::CoordinatorNotAvailable);
-        }
         if generation_id < 0 && self.is_empty() {
             // An admin client, or a consumer that assigns itself its partitions.
             return Ok(());
@@ -56,13 +53,8 @@ impl ClassicGroup {
         Ok(())
     }
 
-    pub fn validate_offset_fetch(&self) -> Result<(), ApiError> {
-        self.check_alive()
-    }
-
     /// Offsets may go if their topic is not consumed, which only groups of consumers say.
     pub fn validate_offset_delete(&self) -> Result<(), ApiError> {
-        self.check_alive()?;
         match self.is_empty() || self.uses_consumer_group_protocol() {
             true => Ok(()),
             false => Err(ApiError::with_default_message(ErrorCode::NonEmptyGroup)),
@@ -70,23 +62,9 @@ impl ClassicGroup {
     }
 
     pub fn validate_delete_group(&self) -> Result<(), ApiError> {
-        self.check_alive()?;
         match self.is_empty() {
             true => Ok(()),
             false => Err(ApiError::with_default_message(ErrorCode::NonEmptyGroup)),
-        }
-    }
-
-    fn check_alive(&self) -> Result<(), ApiError> {
-        match self.state() {
-            ClassicGroupState::Dead => {
-                let message = format!("Group {} is in dead state.", self.group_id());
-                Err(ApiError::new(ErrorCode::GroupIdNotFound, message))
-            }
-            ClassicGroupState::Empty
-            | ClassicGroupState::PreparingRebalance
-            | ClassicGroupState::CompletingRebalance
-            | ClassicGroupState::Stable => Ok(()),
         }
     }
 

@@ -34,7 +34,6 @@ pub enum ConsumerGroupState {
     Assigning,
     Reconciling,
     Stable,
-    Dead,
 }
 
 impl ConsumerGroupState {
@@ -45,7 +44,6 @@ impl ConsumerGroupState {
             ConsumerGroupState::Assigning => "Assigning",
             ConsumerGroupState::Reconciling => "Reconciling",
             ConsumerGroupState::Stable => "Stable",
-            ConsumerGroupState::Dead => "Dead",
         }
     }
 }

@@ -19,14 +19,11 @@ impl GroupShard {
         group: &OffsetFetchGroup,
         require_stable: bool,
     ) -> Result<Vec<OffsetFetchResponseTopic>, ApiError> {
-        let exists = match self.groups.get(&*group.group_id) {
-            None => false,
-            Some(found) => match found.validate_offset_fetch(group.member_id.as_deref(), group.member_epoch) {
-                Ok(()) => true,
-                Err(error) if error.code == ErrorCode::GroupIdNotFound => false,
-                Err(error) => return Err(error),
-            },
-        };
+        let found = self.groups.get(&*group.group_id);
+        if let Some(found) = found {
+            found.validate_offset_fetch(group.member_id.as_deref(), group.member_epoch)?;
+        }
+        let exists = found.is_some();
         Ok(match &group.topics {
             Some(topics) => topics.iter().map(|topic| self.fetch_topic(group, topic, exists, require_stable)).collect(),
             None if exists => self.fetch_all(&group.group_id, require_stable),

@@ -165,8 +165,7 @@ impl ClassicClient {
             .with_protocol_type(Some(text("consumer")))
             .with_protocol_name(Some(text(PROTOCOL_NAME)))
             .with_assignments(assignments);
-        let context = context(self.at, 5);
-        let asked = world.ask(|shard, step| shard.sync_group(step, &context, request, to));
+        let asked = world.ask(|shard, step| shard.sync_group(step, request, to));
         self.retry_if_refused(asked, to, world);
     }
 
@@ -188,8 +187,7 @@ impl ClassicClient {
             .with_generation_id(self.generation_id)
             .with_member_id(text(&self.member_id))
             .with_group_instance_id(self.instance_id.as_deref().map(text));
-        let context = context(self.at, 4);
-        let code = match world.ask(|shard, step| shard.heartbeat(step, &context, request)) {
+        let code = match world.ask(|shard, step| shard.heartbeat(step, &request)) {
             Ok(response) => ErrorCode::from_code(response.error_code).expect("a known code"),
             Err(error) => error.code(),
         };
@@ -223,9 +221,8 @@ impl ClassicClient {
             .with_member_id(text(&self.member_id))
             .with_group_instance_id(self.instance_id.as_deref().map(text));
         let request = LeaveGroupRequest::default().with_group_id(group_id()).with_members(vec![member]);
-        let context = context(self.at, 5);
         // Whatever comes of it, the client is gone.
-        let _ = world.ask(|shard, step| shard.leave_group(step, &context, request));
+        let _ = world.ask(|shard, step| shard.leave_group(step, request));
         self.die(world);
     }
 

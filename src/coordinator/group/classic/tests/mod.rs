@@ -70,7 +70,6 @@ impl ClassicGroup {
                 assert!(awaiting == 0 && self.num_members() > 0);
                 assert!(!self.members().any(|member| member.is_awaiting_sync()));
             }
-            ClassicGroupState::Dead => panic!("no group here is ever dead"),
         }
     }
 

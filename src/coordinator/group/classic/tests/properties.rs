@@ -151,8 +151,7 @@ impl World {
                     .with_generation_id(generation_id - i32::from(*wrong_generation))
                     .with_assignments(members.collect());
                 let caller = self.caller(*client);
-                let context = World::context(*client, 5);
-                let done = self.harness.step(|shard, step| shard.sync_group(step, &context, request, caller));
+                let done = self.harness.step(|shard, step| shard.sync_group(step, request, caller));
                 self.after(caller, done);
             }
             Event::Heartbeat { client } => {
@@ -161,8 +160,7 @@ impl World {
                     .with_group_id(text(GROUP).into())
                     .with_member_id(text(member_id))
                     .with_generation_id(*generation_id);
-                let context = World::context(*client, 4);
-                self.harness.step(|shard, step| shard.heartbeat(step, &context, request)).expect("nothing is written");
+                self.harness.step(|shard, step| shard.heartbeat(step, &request)).expect("nothing is written");
             }
             Event::Leave { clients, by_instance } => {
                 let members = clients.iter().map(|client| {
@@ -174,8 +172,7 @@ impl World {
                 });
                 let request =
                     LeaveGroupRequest::default().with_group_id(text(GROUP).into()).with_members(members.collect());
-                let context = World::context(0, 5);
-                let _ = self.harness.step(|shard, step| shard.leave_group(step, &context, request));
+                let _ = self.harness.step(|shard, step| shard.leave_group(step, request));
             }
             Event::Advance { ms } => self.harness.advance(Duration::from_millis(u64::from(*ms))),
             Event::Fail(fail) => self.harness.append_error = fail.then_some(CoordinatorError::NotCoordinator),

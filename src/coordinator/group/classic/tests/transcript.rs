@@ -158,8 +158,7 @@ impl Scene {
             .with_protocol_type(options.get("type").map(text))
             .with_protocol_name(options.get("protocol").map(text))
             .with_assignments(assignments.collect());
-        let context = context(options.version(5), words[0]);
-        let done = self.harness.step(|shard, step| shard.sync_group(step, &context, request, caller));
+        let done = self.harness.step(|shard, step| shard.sync_group(step, request, caller));
         self.note_failure(caller, done);
     }
 
@@ -170,8 +169,7 @@ impl Scene {
             .with_member_id(text(&expand(words[0])))
             .with_group_instance_id(options.get("instance").map(text))
             .with_generation_id(options.generation());
-        let context = context(4, words[0]);
-        let response = self.harness.step(|shard, step| shard.heartbeat(step, &context, request));
+        let response = self.harness.step(|shard, step| shard.heartbeat(step, &request));
         self.outcome.push(error_name(response.expect("a heartbeat writes nothing").error_code));
     }
 
@@ -183,8 +181,7 @@ impl Scene {
                 .with_group_instance_id(instance.map(text))
         });
         let request = LeaveGroupRequest::default().with_group_id(text(GROUP).into()).with_members(members.collect());
-        let context = context(5, "admin");
-        match self.harness.step(|shard, step| shard.leave_group(step, &context, request)) {
+        match self.harness.step(|shard, step| shard.leave_group(step, request)) {
             Ok(response) => {
                 assert_eq!(response.error_code, 0);
                 let members = response.members.iter().map(|member| error_name(member.error_code));

@@ -69,7 +69,7 @@ fn sync(kit: &mut Kit, member_id: &str, generation_id: i32, assignments: &[(&str
         .with_member_id(text(member_id))
         .with_generation_id(generation_id)
         .with_assignments(assignments.collect());
-    kit.harness.step(|shard, step| shard.sync_group(step, &context(), request, ReplyTo(2))).unwrap();
+    kit.harness.step(|shard, step| shard.sync_group(step, request, ReplyTo(2))).unwrap();
     match kit.harness.replies.pop() {
         Some((_, Ok(DeferredReply::Sync(response)))) if response.error_code == 0 => {
             let assignment = Assignment::decode(&response.assignment).unwrap();
@@ -88,14 +88,14 @@ fn heartbeat(kit: &mut Kit, member_id: &str, generation_id: i32) -> String {
         .with_group_id(group())
         .with_member_id(text(member_id))
         .with_generation_id(generation_id);
-    let response = kit.harness.step(|shard, step| shard.heartbeat(step, &context(), request)).unwrap();
+    let response = kit.harness.step(|shard, step| shard.heartbeat(step, &request)).unwrap();
     name(response.error_code)
 }
 
 fn leave(kit: &mut Kit, member_id: &str) -> String {
     let member = MemberIdentity::default().with_member_id(text(member_id));
     let request = LeaveGroupRequest::default().with_group_id(group()).with_members(vec![member]);
-    let response = kit.harness.step(|shard, step| shard.leave_group(step, &context(), request)).unwrap();
+    let response = kit.harness.step(|shard, step| shard.leave_group(step, request)).unwrap();
     match response.error_code {
         0 => name(response.members[0].error_code),
         code => name(code),
@@ -280,7 +280,7 @@ fn what_cannot_be_carried_over_stays_classic() {
         .with_member_id(text(&c))
         .with_generation_id(1)
         .with_assignments(vec![assignment]);
-    kit.harness.step(|shard, step| shard.sync_group(step, &context(), request, ReplyTo(2))).unwrap();
+    kit.harness.step(|shard, step| shard.sync_group(step, request, ReplyTo(2))).unwrap();
     assert!(
         kit.beat(Beat::join("m", &["orders"]))
             .starts_with("GROUP_ID_NOT_FOUND: Cannot upgrade classic group g to consumer group because an unsupported")
