@@ -22,7 +22,7 @@ pub fn partition_for(id: &str, partition_count: i32) -> PartitionId {
     PartitionId(positive % partition_count.max(1))
 }
 
-/// `String.hashCode` of Java, which Kafka places groups and transactions by.
+/// `String.hashCode` of Java, by which Kafka places groups and transactions, and orders its hash tables.
 fn java_hash(text: &str) -> i32 {
     text.encode_utf16().fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
@@ -38,6 +38,7 @@ mod tests {
         assert_eq!(partition_for("polygenelubricants", 50), PartitionId(0));
         assert_eq!(partition_for("", 50), PartitionId(0));
         assert_eq!(java_hash("group"), 98629247);
+        assert_eq!(java_hash("member"), -1_077_769_574);
         assert_eq!(partition_for("group", 50), PartitionId(47));
         // Two units in UTF-16.
         assert_eq!(java_hash("\u{1f980}"), 31 * 0xd83e + 0xdd80);

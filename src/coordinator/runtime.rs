@@ -16,7 +16,7 @@ mod loader;
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -28,6 +28,7 @@ use tokio::time::timeout;
 use tracing::{error, info, warn};
 use uuid::Uuid;
 
+use super::partition_for;
 use super::shard::{
     Append, Appended, CoordinatorError, CoordinatorRecord, CoordinatorShard, Environment, Outcome, ReplyTo, Step,
     run_step,
@@ -59,6 +60,8 @@ pub struct RuntimeParams<S: CoordinatorShard> {
     pub settings: Settings,
     pub clock: Arc<dyn Clock>,
     pub new_shard: fn() -> S,
+    /// Partitions that the topic will have when it is created.
+    pub num_partitions: fn(&BrokerConfig) -> i32,
     /// How long an answer waits for its records to be committed.
     pub commit_timeout: fn(&BrokerConfig) -> Duration,
     /// How the records are compressed.
@@ -94,6 +97,8 @@ struct Inner<S: CoordinatorShard> {
     /// Where loads run, whoever finds that one is due.
     tasks: Handle,
     loads: Arc<Semaphore>,
+    /// As the topic has them when they are first needed: more partitions would take the ids away from their records.
+    num_partitions: OnceLock<i32>,
     shards: RwLock<HashMap<PartitionId, Arc<Mutex<Hosted<S>>>>>,
     /// The newest image that [`Runtime::apply`] was given: what is published is behind it until everybody has taken it
     /// over. Locked after a shard, never before one.
@@ -166,6 +171,7 @@ impl<S: CoordinatorShard> Runtime<S> {
             params,
             tasks: Handle::current(),
             loads: Arc::new(Semaphore::new(PARALLEL_LOADS)),
+            num_partitions: OnceLock::new(),
             shards: RwLock::default(),
             deadlines: Mutex::default(),
             earlier: Notify::new(),
@@ -173,6 +179,11 @@ impl<S: CoordinatorShard> Runtime<S> {
         });
         inner.tasks.spawn(run_timers(Arc::downgrade(&inner)));
         Runtime { inner }
+    }
+
+    /// The partition of the coordinator's topic that a group or transactional id lives in.
+    pub fn partition_of(&self, id: &str) -> PartitionId {
+        self.inner.partition_of(id)
     }
 
     /// Runs a step of the shard of `partition`, and gives its answer once everything it saw and wrote is committed.
@@ -219,7 +230,7 @@ impl<S: CoordinatorShard> Runtime<S> {
             let now_ms = self.inner.params.clock.now_ms();
             let appended = active.partition.append_marker(marker, now_ms).map_err(MarkerError::Append)?;
             active.last_written = appended.info.last_offset.plus(1);
-            active.shard.replay_end_transaction(marker.producer_id, marker.producer_epoch, marker.committed);
+            active.shard.replay_end_transaction(marker.producer_id, marker.committed);
             active.partition.committed(active.last_written)
         };
         self.inner.committed(commitment).await.map_err(MarkerError::Coordinator)
@@ -326,6 +337,15 @@ impl<S: CoordinatorShard> Runtime<S> {
 }
 
 impl<S: CoordinatorShard> Inner<S> {
+    fn partition_of(&self, id: &str) -> PartitionId {
+        let RuntimeParams { topic, metadata, settings, num_partitions, .. } = &self.params;
+        let count = self.num_partitions.get().copied().unwrap_or_else(|| match metadata.load().topic(topic) {
+            Some(topic) => *self.num_partitions.get_or_init(|| topic.partitions.len() as i32),
+            None => num_partitions(settings.load().current()),
+        });
+        partition_for(id, count)
+    }
+
     fn hosted(&self, partition: PartitionId) -> Result<Arc<Mutex<Hosted<S>>>, CoordinatorError> {
         self.shards.read().get(&partition).cloned().ok_or(CoordinatorError::NotCoordinator)
     }

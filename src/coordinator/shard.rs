@@ -54,7 +54,6 @@ pub struct RecordOrigin {
     pub offset: Offset,
     /// [`ProducerId::NONE`] outside of transactions.
     pub producer_id: ProducerId,
-    pub producer_epoch: ProducerEpoch,
 }
 
 /// Whose transaction records belong to.
@@ -93,8 +92,9 @@ pub trait CoordinatorShard: Send + Sized + 'static {
     /// Applies a record that is in the log.
     fn replay(&mut self, record: Self::Record, origin: RecordOrigin);
 
-    /// Applies the end of a transaction whose records were replayed.
-    fn replay_end_transaction(&mut self, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool);
+    /// Applies the end of a transaction whose records were replayed. The producer's epoch is its transaction coordinator's
+    /// affair.
+    fn replay_end_transaction(&mut self, producer_id: ProducerId, committed: bool);
 
     /// The log is read to its end: from here on the shard answers.
     fn on_loaded(&mut self, step: &mut Step<'_, Self>);
@@ -137,7 +137,7 @@ pub struct Step<'a, S: CoordinatorShard> {
     pub image: &'a MetadataImage,
     pub config: &'a BrokerConfig,
     new_uuid: &'a mut dyn FnMut() -> Uuid,
-    pub(super) records: Vec<S::Record>,
+    records: Vec<S::Record>,
     divisible: bool,
     producer: Option<TransactionalProducer>,
     continuation: Option<S::Continuation>,
@@ -202,11 +202,6 @@ impl<'a, S: CoordinatorShard> Step<'a, S> {
     /// Has others do something once the step's records are committed; not if they cannot be appended.
     pub fn effect(&mut self, effect: S::Effect) {
         self.effects.push(effect);
-    }
-
-    /// What was decided to append so far.
-    pub fn records(&self) -> &[S::Record] {
-        &self.records
     }
 }
 
@@ -291,8 +286,7 @@ fn append_and_replay<S: CoordinatorShard>(
     producer: Option<TransactionalProducer>,
     continued: bool,
 ) -> Result<(), CoordinatorError> {
-    let (producer_id, producer_epoch) = producer
-        .map_or((ProducerId::NONE, ProducerEpoch::NONE), |producer| (producer.producer_id, producer.producer_epoch));
+    let producer_id = producer.map_or(ProducerId::NONE, |producer| producer.producer_id);
     let mut left = records;
     while !left.is_empty() {
         let Appended { first, count } = append(Append { records: &left, divisible, producer })?;
@@ -302,7 +296,7 @@ fn append_and_replay<S: CoordinatorShard>(
             continue;
         }
         for (at, record) in appended.into_iter().enumerate() {
-            shard.replay(record, RecordOrigin { offset: first.plus(at as i64), producer_id, producer_epoch });
+            shard.replay(record, RecordOrigin { offset: first.plus(at as i64), producer_id });
         }
     }
     Ok(())
@@ -410,11 +404,7 @@ pub mod harness {
         pub fn reload(&mut self, mut fresh: S) {
             for (offset, (key, value)) in self.log.iter().enumerate() {
                 let record = S::Record::from_bytes(key, value.as_deref()).expect("own records are sound");
-                let origin = RecordOrigin {
-                    offset: Offset(offset as i64),
-                    producer_id: ProducerId::NONE,
-                    producer_epoch: ProducerEpoch::NONE,
-                };
+                let origin = RecordOrigin { offset: Offset(offset as i64), producer_id: ProducerId::NONE };
                 fresh.replay(record.expect("and known"), origin);
             }
             self.shard = fresh;

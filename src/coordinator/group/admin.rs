@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kafka_protocol::messages::describe_groups_response::DescribedGroup;
 use kafka_protocol::protocol::StrBytes;
 
-use super::{Group, GroupShard, GroupType};
+use super::{Group, GroupShard, GroupType, text};
 use crate::protocol::ErrorCode;
 
 /// Which groups are to be listed.
@@ -66,7 +66,7 @@ impl GroupShard {
             None => format!("Group {group_id} not found."),
         };
         let dead = DescribedGroup::default()
-            .with_group_id(StrBytes::from_string(group_id.to_owned()).into())
+            .with_group_id(text(group_id).into())
             .with_group_state(StrBytes::from_static_str("Dead"));
         if api_version < 6 {
             return dead;

@@ -125,10 +125,11 @@ impl Subscription {
         Ok(Subscription { topics, user_data, owned_partitions, generation_id, rack_id })
     }
 
-    /// Writes it. Fields that the version does not have are left out.
+    /// Writes it, as consumers do. Fields that the version does not have are left out.
     ///
     /// # Panics
     /// For a version that does not exist.
+    #[cfg(test)]
     pub fn encode(&self, version: i16) -> Bytes {
         assert!((0..=HIGHEST_VERSION).contains(&version), "subscriptions have no version {version}");
         let mut writer = Writer::new(BytesMut::new(), false);

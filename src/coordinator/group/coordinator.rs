@@ -3,12 +3,11 @@
 //! A group lives in the partition of `__consumer_offsets` that its id hashes to, and is coordinated by that partition's
 //! leader.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DeferredReply, GroupShard, Step};
 use crate::clock::Clock;
-use crate::coordinator::partition_for;
 use crate::coordinator::runtime::{MarkerError, Runtime, RuntimeParams};
 use crate::coordinator::shard::{CoordinatorError, ReplyTo};
 use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage};
@@ -23,10 +22,6 @@ pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 #[derive(Clone)]
 pub struct GroupCoordinator {
     runtime: Runtime<GroupShard>,
-    metadata: MetadataHandle,
-    settings: Settings,
-    /// As the topic has them when they are first needed: more partitions would take the groups away from their records.
-    partitions: Arc<OnceLock<i32>>,
 }
 
 impl GroupCoordinator {
@@ -42,10 +37,11 @@ impl GroupCoordinator {
             topic: OFFSETS_TOPIC,
             broker_id,
             replicas,
-            metadata: metadata.clone(),
-            settings: settings.clone(),
+            metadata,
+            settings,
             clock,
             new_shard: GroupShard::default,
+            num_partitions: |config| config.offsets_topic_num_partitions,
             commit_timeout: |config| Duration::from_millis(config.offsets_commit_timeout_ms.max(0) as u64),
             codec: |config| {
                 let id = u8::try_from(config.offsets_topic_compression_codec.0).ok();
@@ -54,16 +50,12 @@ impl GroupCoordinator {
             load_buffer_size: |config| config.offsets_load_buffer_size.max(1) as usize,
             on_effect: Box::new(|_, _, effect| match effect {}),
         });
-        GroupCoordinator { runtime, metadata, settings, partitions: Arc::default() }
+        GroupCoordinator { runtime }
     }
 
     /// The partition that the group lives in.
     pub fn partition_of(&self, group_id: &str) -> PartitionId {
-        let count = self.partitions.get().copied().unwrap_or_else(|| match self.metadata.load().topic(OFFSETS_TOPIC) {
-            Some(topic) => *self.partitions.get_or_init(|| topic.partitions.len() as i32),
-            None => self.settings.load().current().offsets_topic_num_partitions,
-        });
-        partition_for(group_id, count)
+        self.runtime.partition_of(group_id)
     }
 
     /// Runs a step of the group's shard, and gives its answer once everything it saw and wrote is committed.

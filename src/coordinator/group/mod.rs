@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_protocol::messages::{JoinGroupResponse, SyncGroupResponse};
+use kafka_protocol::protocol::StrBytes;
 use tracing::error;
 
 use self::consumer::ConsumerGroups;
@@ -32,7 +33,7 @@ use self::records::{DecodeError, GroupRecord};
 use super::shard::{CoordinatorError, CoordinatorRecord, CoordinatorShard, RecordOrigin};
 use super::timers::Timers;
 use crate::metadata::image::MetadataDelta;
-use crate::types::{ProducerEpoch, ProducerId};
+use crate::types::ProducerId;
 
 /// A step of this shard.
 pub type Step<'a> = super::shard::Step<'a, GroupShard>;
@@ -152,8 +153,8 @@ impl CoordinatorShard for GroupShard {
         }
     }
 
-    fn replay_end_transaction(&mut self, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool) {
-        self.replay_end_transaction_of_offsets(producer_id, producer_epoch, committed);
+    fn replay_end_transaction(&mut self, producer_id: ProducerId, committed: bool) {
+        self.offsets.end_transaction(producer_id, committed);
     }
 
     fn on_loaded(&mut self, step: &mut Step<'_>) {
@@ -186,6 +187,11 @@ impl CoordinatorShard for GroupShard {
         self.on_metadata_consumer(delta, step);
         self.on_topics_deleted(delta, step);
     }
+}
+
+/// Text of a response.
+fn text(text: &str) -> StrBytes {
+    StrBytes::from_string(text.to_owned())
 }
 
 impl Group {

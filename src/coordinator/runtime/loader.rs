@@ -114,7 +114,7 @@ fn replay<S: CoordinatorShard>(batch: &RecordBatch<'_>, shard: &mut S, loaded: &
             let marker = ControlRecord::parse(record.key.unwrap_or_default(), record.value.unwrap_or_default());
             match marker {
                 Ok(ControlRecord::EndTxn(marker)) => {
-                    shard.replay_end_transaction(batch.producer_id(), batch.producer_epoch(), marker.committed);
+                    shard.replay_end_transaction(batch.producer_id(), marker.committed);
                 }
                 Ok(_) => {}
                 Err(error) => return Err(LoadError::Record { offset: record.offset, error: error.to_string() }),
@@ -130,12 +130,7 @@ fn replay<S: CoordinatorShard>(batch: &RecordBatch<'_>, shard: &mut S, loaded: &
         };
         match S::Record::from_bytes(key, record.value) {
             Ok(Some(decoded)) => {
-                let origin = RecordOrigin {
-                    offset: record.offset,
-                    producer_id: batch.producer_id(),
-                    producer_epoch: batch.producer_epoch(),
-                };
-                shard.replay(decoded, origin);
+                shard.replay(decoded, RecordOrigin { offset: record.offset, producer_id: batch.producer_id() });
                 Ok(())
             }
             Ok(None) => {

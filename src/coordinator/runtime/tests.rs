@@ -67,7 +67,7 @@ impl CoordinatorShard for Sum {
         }
     }
 
-    fn replay_end_transaction(&mut self, producer_id: ProducerId, _epoch: ProducerEpoch, committed: bool) {
+    fn replay_end_transaction(&mut self, producer_id: ProducerId, committed: bool) {
         let pending = self.pending.remove(&producer_id).unwrap_or(0);
         self.sum += if committed { pending } else { 0 };
     }
@@ -150,6 +150,7 @@ impl Node {
             settings: settings.clone(),
             clock: clock.clone(),
             new_shard: Sum::default,
+            num_partitions: |_| 1,
             commit_timeout: |_| Duration::from_secs(5),
             codec: |_| Codec::None,
             load_buffer_size: |_| 100,

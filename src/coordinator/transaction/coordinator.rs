@@ -5,7 +5,7 @@
 //! a partition without a leader is tried again; only one whose topic is gone is passed over.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -21,7 +21,6 @@ use super::{
 use crate::clock::Clock;
 use crate::controller::ControllerHandle;
 use crate::coordinator::group::coordinator::{GroupCoordinator, OFFSETS_TOPIC};
-use crate::coordinator::partition_for;
 use crate::coordinator::runtime::{MarkerError, Runtime, RuntimeParams};
 use crate::coordinator::shard::CoordinatorError;
 use crate::metadata::image::{MetadataDelta, MetadataImage};
@@ -61,8 +60,6 @@ struct Inner {
     params: TransactionCoordinatorParams,
     runtime: Runtime<TransactionShard>,
     producer_ids: ProducerIds,
-    /// As the topic has them when they are first needed.
-    partitions: OnceLock<i32>,
 }
 
 /// What the check of a producer's transaction is for: which errors its client knows, and what may be done for it.
@@ -115,13 +112,14 @@ impl TransactionCoordinator {
                 settings: params.settings.clone(),
                 clock: params.clock.clone(),
                 new_shard: TransactionShard::default,
+                num_partitions: |config| config.transaction_state_log_num_partitions,
                 commit_timeout: |config| Duration::from_millis(config.request_timeout_ms.max(0) as u64),
                 codec: |_| Codec::None,
                 load_buffer_size: |config| config.transaction_state_log_load_buffer_size.max(1) as usize,
                 on_effect: Box::new(on_effect),
             });
             let producer_ids = ProducerIds::new(params.broker_id, params.controller.clone());
-            Inner { params, runtime, producer_ids, partitions: OnceLock::new() }
+            Inner { params, runtime, producer_ids }
         });
         TransactionCoordinator { inner }
     }
@@ -133,7 +131,7 @@ impl TransactionCoordinator {
 
     /// The partition of the coordinator's topic that a transactional id lives in.
     pub fn partition_of(&self, transactional_id: &str) -> PartitionId {
-        self.inner.partition_of(transactional_id)
+        self.inner.runtime.partition_of(transactional_id)
     }
 
     /// Takes over what the controller decided.
@@ -317,16 +315,6 @@ impl WriteError {
 }
 
 impl Inner {
-    fn partition_of(&self, transactional_id: &str) -> PartitionId {
-        let count = self.partitions.get().copied().unwrap_or_else(|| {
-            match self.params.controller.metadata().load().topic(TRANSACTION_TOPIC) {
-                Some(topic) => *self.partitions.get_or_init(|| topic.partitions.len() as i32),
-                None => self.params.settings.load().current().transaction_state_log_num_partitions,
-            }
-        });
-        partition_for(transactional_id, count)
-    }
-
     async fn next_producer_id(&self) -> Result<ProducerId, ErrorCode> {
         self.producer_ids.next().await.map_err(|error| {
             warn!(%error, "no producer id");
@@ -343,7 +331,7 @@ impl Inner {
 
     /// Aborts a transaction that took too long.
     async fn abort(&self, mut end: EndTransaction) {
-        let partition = self.partition_of(&end.transactional_id);
+        let partition = self.runtime.partition_of(&end.transactional_id);
         loop {
             let op = |shard: &mut TransactionShard, step: &mut Step<'_>| shard.abort_if_timed_out(step, &end);
             match self.runtime.run(partition, op).await {
@@ -377,7 +365,7 @@ impl Inner {
             coordinator_epoch: coordinator_epoch.0,
             transaction_version: markers.transaction_version,
         };
-        let home = self.partition_of(&markers.transactional_id);
+        let home = self.runtime.partition_of(&markers.transactional_id);
         let mut left = markers.partitions.clone();
         let mut told = false;
         loop {

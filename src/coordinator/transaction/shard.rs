@@ -135,7 +135,7 @@ impl CoordinatorShard for TransactionShard {
         };
     }
 
-    fn replay_end_transaction(&mut self, _producer_id: ProducerId, _producer_epoch: ProducerEpoch, _committed: bool) {
+    fn replay_end_transaction(&mut self, _producer_id: ProducerId, _committed: bool) {
         // No transaction writes to this topic.
     }
 

@@ -34,11 +34,6 @@ pub(in crate::coordinator::group) fn sort<T>(keys: &mut [T], slots: usize, hash:
     keys.sort_by_cached_key(|key| slot(hash(key), slots));
 }
 
-/// `String.hashCode`.
-pub(in crate::coordinator::group) fn hash_of_string(text: &str) -> i32 {
-    text.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
-}
-
 /// `Uuid.hashCode`.
 pub(super) fn hash_of_topic(topic: TopicId) -> i32 {
     let (high, low) = topic.0.as_u64_pair();
@@ -72,8 +67,6 @@ mod tests {
 
     #[test]
     fn hashes_are_javas() {
-        assert_eq!(hash_of_string("member"), -1_077_769_574);
-        assert_eq!(hash_of_string(""), 0);
         assert_eq!(hash_of_topic(TopicId::METADATA), 1);
     }
 

@@ -3,8 +3,8 @@
 use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 
 use super::group::ClassicGroup;
-use super::rebalance::text;
 use super::state::ClassicGroupState;
+use crate::coordinator::group::text;
 
 impl ClassicGroup {
     /// With its protocol, and what members said for it, if the group is stable: before, it may change.

@@ -14,8 +14,9 @@ use super::ClassicTimer;
 use super::member::{ClassicGroupMember, Presence, Protocol};
 use super::rebalance::duration_ms;
 use super::state::ClassicGroupState;
-use crate::coordinator::group::assignor::iteration_order::{grown_table, hash_of_string, sort};
+use crate::coordinator::group::assignor::iteration_order::{grown_table, sort};
 use crate::coordinator::group::consumer_protocol::{PROTOCOL_TYPE, Subscription};
+use crate::coordinator::java_hash;
 use crate::coordinator::shard::ReplyTo;
 use crate::types::TopicName;
 
@@ -442,7 +443,7 @@ impl ClassicGroup {
         let slots = grown_table(votes.len());
         let mut winners: Vec<&Arc<str>> =
             votes.into_iter().filter(|(_, count)| *count == most).map(|(name, _)| name).collect();
-        sort(&mut winners, slots, |name| hash_of_string(name));
+        sort(&mut winners, slots, |name| java_hash(name));
         winners.first().map(|name| Arc::clone(name))
     }
 

@@ -20,7 +20,7 @@ use super::group::ClassicGroup;
 use super::member::{ClassicGroupMember, Presence, Protocol, protocols_of};
 use super::rebalance::{GroupStep, duration_ms, join_error, sync_error};
 use super::state::ClassicGroupState;
-use crate::coordinator::group::{DeferredReply, Group, GroupShard, RequestContext, Step};
+use crate::coordinator::group::{DeferredReply, Group, GroupShard, RequestContext, Step, text};
 use crate::coordinator::shard::{CoordinatorError, ReplyTo};
 use crate::protocol::ErrorCode;
 
@@ -349,7 +349,7 @@ impl GroupStep<'_, '_> {
                 "a static member's new id was not written: it keeps the old one");
             let response = self
                 .join_response("", Vec::new())
-                .with_leader(super::rebalance::text(replacement.old_leader_id.as_deref().unwrap_or_default()))
+                .with_leader(text(replacement.old_leader_id.as_deref().unwrap_or_default()))
                 .with_error_code(error.code().code());
             self.group.update_member(
                 new_member_id,
@@ -370,7 +370,7 @@ impl GroupStep<'_, '_> {
         } else {
             // A leader that is told another's id leads does not assign anew either.
             let leader_id = replacement.old_leader_id.as_deref().unwrap_or_default();
-            self.join_response(new_member_id, Vec::new()).with_leader(super::rebalance::text(leader_id))
+            self.join_response(new_member_id, Vec::new()).with_leader(text(leader_id))
         };
         self.complete_join_of(new_member_id, || response);
     }

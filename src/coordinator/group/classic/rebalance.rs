@@ -9,13 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
 use kafka_protocol::messages::{JoinGroupResponse, SyncGroupResponse};
-use kafka_protocol::protocol::StrBytes;
 use tracing::{debug, info, warn};
 
 use super::group::{ClassicGroup, InitialRebalance};
 use super::state::ClassicGroupState;
 use super::{ClassicTimer, Continuation};
-use crate::coordinator::group::{DeferredReply, GroupTimer, Step};
+use crate::coordinator::group::{DeferredReply, GroupTimer, Step, text};
 use crate::coordinator::shard::ReplyTo;
 use crate::coordinator::timers::Timers;
 use crate::protocol::ErrorCode;
@@ -28,11 +27,6 @@ pub(super) struct GroupStep<'a, 's> {
     pub group: &'a mut ClassicGroup,
     pub timers: &'a mut Timers<GroupTimer>,
     pub step: &'a mut Step<'s>,
-}
-
-/// Text of a response.
-pub(super) fn text(text: &str) -> StrBytes {
-    StrBytes::from_string(text.to_owned())
 }
 
 /// A join that failed, and with whose id it is to be tried again, if any.

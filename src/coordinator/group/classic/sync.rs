@@ -11,9 +11,9 @@ use kafka_protocol::messages::SyncGroupResponse;
 use tracing::{debug, info, warn};
 
 use super::Continuation;
-use super::rebalance::{GroupStep, sync_error, text};
+use super::rebalance::{GroupStep, sync_error};
 use super::state::ClassicGroupState;
-use crate::coordinator::group::{DeferredReply, Group, GroupShard, Step};
+use crate::coordinator::group::{DeferredReply, Group, GroupShard, Step, text};
 use crate::coordinator::shard::{CoordinatorError, ReplyTo};
 use crate::protocol::ErrorCode;
 

@@ -22,7 +22,7 @@ use super::update::{MemberProtocol, Target, Update, fail_if_fenced, set_session_
 use super::{ConsumerGroup, ConsumerTimer, migration, timeout};
 use crate::coordinator::group::consumer_protocol::{PROTOCOL_TYPE, Subscription};
 use crate::coordinator::group::records::{ClassicMemberMetadata, ClassicProtocol};
-use crate::coordinator::group::{DeferredReply, Group, GroupShard, GroupTimer, RequestContext, Step};
+use crate::coordinator::group::{DeferredReply, Group, GroupShard, GroupTimer, RequestContext, Step, text};
 use crate::coordinator::shard::ReplyTo;
 use crate::metadata::image::MetadataImage;
 use crate::protocol::{ApiError, ErrorCode};
@@ -340,8 +340,4 @@ fn protocol_of(protocol: &kafka_protocol::messages::join_group_request::JoinGrou
 fn owned_partitions(subscription: &Subscription, image: &MetadataImage) -> OwnedPartitions {
     let topics = subscription.owned_partitions.iter();
     topics.filter_map(|(name, partitions)| Some((image.topic(name)?.id, partitions.clone()))).collect()
-}
-
-fn text(text: &str) -> StrBytes {
-    StrBytes::from_string(text.to_owned())
 }

@@ -9,7 +9,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::ConsumerGroup;
 use super::member::ConsumerGroupMember;
 use crate::config::BrokerConfig;
-use crate::coordinator::group::GroupShard;
+use crate::coordinator::group::{GroupShard, text};
 use crate::metadata::image::MetadataImage;
 use crate::protocol::ApiError;
 use crate::types::{PartitionId, TopicId};
@@ -80,8 +80,4 @@ fn assignment<'a, P: Iterator<Item = &'a PartitionId>>(
         )
     });
     Assignment::default().with_topic_partitions(topics.collect())
-}
-
-fn text(text: &str) -> StrBytes {
-    StrBytes::from_string(text.to_owned())
 }

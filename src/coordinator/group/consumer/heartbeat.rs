@@ -24,7 +24,7 @@ use super::{migration, new_records};
 use crate::config::BrokerConfig;
 use crate::coordinator::group::assignor::Assignor;
 use crate::coordinator::group::records::GroupRecord;
-use crate::coordinator::group::{Group, GroupShard, RequestContext, Step};
+use crate::coordinator::group::{Group, GroupShard, RequestContext, Step, text};
 use crate::protocol::{ApiError, ErrorCode};
 use crate::types::{PartitionId, TopicId, TopicName};
 
@@ -174,7 +174,7 @@ impl GroupShard {
         let mut response = ConsumerGroupHeartbeatResponse::default()
             .with_member_id(Some(match request.member_id.is_empty() {
                 false => request.member_id.clone(),
-                true => StrBytes::from_string(updated.member_id.to_string()),
+                true => text(&updated.member_id),
             }))
             .with_member_epoch(updated.member_epoch)
             .with_heartbeat_interval_ms(config.heartbeat_interval_ms);

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::coordinator::group::records::{
-    ClassicMemberMetadata, ClassicProtocol, ConsumerGroupCurrentMemberAssignmentTopicPartitions as TopicPartitions,
+    ClassicMemberMetadata, ConsumerGroupCurrentMemberAssignmentTopicPartitions as TopicPartitions,
     ConsumerGroupCurrentMemberAssignmentValue, ConsumerGroupMemberMetadataValue,
 };
 use crate::types::{PartitionId, TopicId, TopicName};
@@ -125,11 +125,6 @@ impl ConsumerGroupMember {
     pub fn partition_epoch(&self, topic: TopicId, partition: PartitionId) -> Option<i32> {
         let of = |partitions: &PartitionsWithEpochs| partitions.get(&topic)?.get(&partition).copied();
         of(&self.assigned).or_else(|| of(&self.pending_revocation))
-    }
-
-    /// The protocol of the classic kind that it is told to use: the first of those that it supports.
-    pub fn classic_protocol(&self) -> Option<&ClassicProtocol> {
-        self.classic.as_ref()?.supported_protocols.first()
     }
 
     /// The member in its next epoch.

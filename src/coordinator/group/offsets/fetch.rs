@@ -1,10 +1,8 @@
 //! OffsetFetch, as far as the group is concerned.
 
-use std::sync::Arc;
-
 use kafka_protocol::protocol::StrBytes;
 
-use super::super::GroupShard;
+use super::super::{GroupShard, text};
 use super::store::CommittedOffset;
 use crate::protocol::offset_fetch::{
     OffsetFetchGroup, OffsetFetchResponsePartition, OffsetFetchResponseTopic, OffsetFetchTopic,
@@ -78,17 +76,13 @@ impl GroupShard {
     }
 }
 
-fn text(name: &Arc<str>) -> StrBytes {
-    StrBytes::from_string(name.to_string())
-}
-
 fn unstable(partition: PartitionId) -> OffsetFetchResponsePartition {
     OffsetFetchResponsePartition::without_offset(partition, ErrorCode::UnstableOffsetCommit)
 }
 
 fn stable(partition: PartitionId, offset: &CommittedOffset) -> OffsetFetchResponsePartition {
     let metadata = offset.metadata();
-    let metadata = if metadata.is_empty() { StrBytes::new() } else { StrBytes::from_string(metadata.to_owned()) };
+    let metadata = if metadata.is_empty() { StrBytes::new() } else { text(metadata) };
     OffsetFetchResponsePartition {
         partition,
         committed_offset: offset.offset,

@@ -21,7 +21,7 @@ use super::classic::ClassicGroup;
 use super::records::*;
 use super::{Group, GroupShard};
 use crate::coordinator::shard::RecordOrigin;
-use crate::types::{PartitionId, ProducerEpoch, ProducerId};
+use crate::types::PartitionId;
 
 impl GroupShard {
     pub(super) fn replay_offset_commit(
@@ -55,16 +55,6 @@ impl GroupShard {
             ..OffsetCommitValue::default()
         });
         self.replay_offset_commit(key, value, origin);
-    }
-
-    /// The producer's epoch does not matter: its transaction coordinator has seen to it.
-    pub(super) fn replay_end_transaction_of_offsets(
-        &mut self,
-        producer_id: ProducerId,
-        _producer_epoch: ProducerEpoch,
-        committed: bool,
-    ) {
-        self.offsets.end_transaction(producer_id, committed);
     }
 
     /// The group of that id; a simple one if there is none.

@@ -115,7 +115,7 @@ fn run_transactional(harness: &mut Harness<GroupShard>, commit: &Commit<'_>, pro
 }
 
 fn end(harness: &mut Harness<GroupShard>, producer: i64, committed: bool) {
-    harness.shard.replay_end_transaction(ProducerId(producer), ProducerEpoch(0), committed);
+    harness.shard.replay_end_transaction(ProducerId(producer), committed);
 }
 
 /// Everything a group has, as text: `TOPIC PARTITION OFFSET METADATA`, or an error.
@@ -461,7 +461,7 @@ fn offsets_of_kafka_before_0_9_are_read() {
     let mut shard = GroupShard::default();
     let key = LegacyOffsetCommitKey { group: "g".to_owned(), topic: "t".to_owned(), partition: 3 };
     let value = LegacyOffsetCommitValue { offset: 8, metadata: "old".to_owned(), commit_timestamp: 1 };
-    let origin = RecordOrigin { offset: Offset(0), producer_id: ProducerId::NONE, producer_epoch: ProducerEpoch::NONE };
+    let origin = RecordOrigin { offset: Offset(0), producer_id: ProducerId::NONE };
     shard.replay(GroupRecord::LegacyOffsetCommit(key.clone(), Some(value)), origin);
     assert_eq!(fetched(&shard, "g", true).unwrap(), ["t 3 8 old"]);
     shard.replay(GroupRecord::LegacyOffsetCommit(key, None), origin);

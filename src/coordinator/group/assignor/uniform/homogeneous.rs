@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::iteration_order::{self, hash_of_partition, hash_of_string, hash_of_topic};
+use super::super::iteration_order::{self, hash_of_partition, hash_of_topic};
 use super::super::{AssignError, GroupAssignment, GroupSpec, MemberSpec, TopicPartitions};
+use crate::coordinator::java_hash;
 use crate::types::{PartitionId, TopicId};
 
 /// What is known of a partition while quotas are filled.
@@ -64,7 +65,7 @@ pub(super) fn assign(
     }
 
     let mut members: Vec<(&Arc<str>, &MemberSpec)> = spec.members.iter().collect();
-    iteration_order::sort(&mut members, iteration_order::grown_table(spec.members.len()), |(id, _)| hash_of_string(id));
+    iteration_order::sort(&mut members, iteration_order::grown_table(spec.members.len()), |(id, _)| java_hash(id));
     for (_, member) in &members {
         for (topic, of_topic) in member.assigned.iter() {
             for &partition in of_topic {

@@ -5,7 +5,7 @@ use crate::coordinator::shard::{CoordinatorRecord, CoordinatorShard, RecordOrigi
 use crate::metadata::batch::{BatchContents, MetadataBatch};
 use crate::metadata::fixtures;
 use crate::record::batch::batches;
-use crate::types::{ProducerEpoch, ProducerId};
+use crate::types::ProducerId;
 
 #[test]
 fn a_group_goes_on_with_another_coordinator() {
@@ -70,11 +70,7 @@ fn kafkas_groups_are_read() {
                 let Some(record) = GroupRecord::from_bytes(record.key.unwrap(), record.value).unwrap() else {
                     continue;
                 };
-                let origin = RecordOrigin {
-                    offset: Offset(0),
-                    producer_id: ProducerId::NONE,
-                    producer_epoch: ProducerEpoch::NONE,
-                };
+                let origin = RecordOrigin { offset: Offset(0), producer_id: ProducerId::NONE };
                 shard.replay(record, origin);
                 for group in shard.groups.values() {
                     let Group::Consumer(group) = group else { continue };

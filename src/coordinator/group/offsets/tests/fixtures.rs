@@ -27,12 +27,12 @@ fn load(path: &str, bytes: &[u8]) -> GroupShard {
         let batch = batch.unwrap_or_else(|error| panic!("{path}: {error}"));
         for record in batch.uncompressed_records().expect("Kafka does not compress them") {
             let record = record.unwrap_or_else(|error| panic!("{path}: {error}"));
-            let (producer_id, producer_epoch) = (batch.producer_id(), batch.producer_epoch());
+            let producer_id = batch.producer_id();
             if batch.is_control() {
                 let marker = ControlRecord::parse(record.key.unwrap_or_default(), record.value.unwrap_or_default());
                 match marker.expect("a control record") {
                     ControlRecord::EndTxn(marker) => {
-                        shard.replay_end_transaction(producer_id, producer_epoch, marker.committed);
+                        shard.replay_end_transaction(producer_id, marker.committed);
                     }
                     other => panic!("{path}: {other:?}"),
                 }
@@ -40,7 +40,7 @@ fn load(path: &str, bytes: &[u8]) -> GroupShard {
             }
             let decoded = GroupRecord::from_bytes(record.key.expect("a key"), record.value);
             let decoded = decoded.unwrap_or_else(|error| panic!("{path}: {error}")).expect("a known kind");
-            shard.replay(decoded, RecordOrigin { offset: record.offset, producer_id, producer_epoch });
+            shard.replay(decoded, RecordOrigin { offset: record.offset, producer_id });
         }
     }
     shard

@@ -52,7 +52,7 @@ impl Logged {
 
     fn end(&mut self, producer: ProducerId, committed: bool) {
         self.log.push(Entry::Marker { producer, committed });
-        self.shard.replay_end_transaction(producer, ProducerEpoch(0), committed);
+        self.shard.replay_end_transaction(producer, committed);
     }
 
     /// Reads the log from its start, maybe as the cleaner would leave it.
@@ -66,12 +66,11 @@ impl Logged {
                     let origin = RecordOrigin {
                         offset: Offset(offset as i64),
                         producer_id: producer.unwrap_or(ProducerId::NONE),
-                        producer_epoch: ProducerEpoch(0),
                     };
                     self.shard.replay(record, origin);
                 }
                 Entry::Marker { producer, committed } => {
-                    self.shard.replay_end_transaction(*producer, ProducerEpoch(0), *committed);
+                    self.shard.replay_end_transaction(*producer, *committed);
                 }
             }
         }
