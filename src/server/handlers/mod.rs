@@ -41,6 +41,7 @@ mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
+mod partition_answers;
 mod partition_errors;
 mod produce;
 mod sync_group;

@@ -6,28 +6,27 @@
 //! v2..4: `retention_time_ms`; v7+: static members (KIP-345); v9+: the consumer protocol, GROUP_ID_NOT_FOUND and
 //! STALE_MEMBER_EPOCH (KIP-848); v10+: topics by id, UNKNOWN_TOPIC_ID.
 
-use indexmap::IndexMap;
-use indexmap::map::Entry;
 use kafka_protocol::protocol::StrBytes;
 
 use super::Call;
+use super::partition_answers::{GroupCodes, PartitionCodes, Refused};
 use crate::coordinator::group::Committer;
 use crate::coordinator::group::offsets::commit::{CommitTopic, OffsetCommit};
 use crate::metadata::image::MetadataImage;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
 use crate::protocol::offset_commit::{
-    FIRST_TOPIC_ID_VERSION, OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponseTopic,
+    FIRST_TOPIC_ID_VERSION, OffsetCommitPartition, OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponseTopic,
 };
 use crate::server::request::RequestError;
-use crate::types::{PartitionId, TopicId, TopicName};
+use crate::types::{TopicId, TopicName};
 
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request = call.decode_by_hand(OffsetCommitRequest::decode)?;
     let by_id = call.header.api_version >= FIRST_TOPIC_ID_VERSION;
-    let Sorted { known, mut refused } = sort(&call.broker.image(), &request, by_id);
+    let Sorted { known, refused } = sort(&call.broker.image(), &request, by_id);
     if known.is_empty() {
-        return respond(&call, refused.into_topics());
+        return respond(&call, refused.followed_by([]));
     }
     let commit = OffsetCommit {
         group_id: &request.group_id,
@@ -50,31 +49,25 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
         }
         Err(error) => Err(error.code()),
     };
-    let mut next = 0;
-    let mut code_of = |_: &PartitionId| {
-        next += 1;
-        match &codes {
-            Ok(codes) => codes[next - 1],
-            Err(code) => *code,
-        }
-    };
-    let answered = known.into_iter().map(|topic| OffsetCommitResponseTopic {
-        name: topic.name_in_request,
-        topic_id: topic.topic_id,
-        partitions: topic.partitions.iter().map(|at| (at.partition, code_of(&at.partition))).collect(),
+    let mut codes = GroupCodes::new(codes);
+    let answered = known.into_iter().map(|topic| {
+        let of_topic = codes.of(topic.partitions.iter().map(|partition| partition.partition));
+        (topic_in_request(by_id, topic.name_in_request, topic.topic_id), of_topic)
     });
-    let answered: Vec<_> = answered.collect();
-    if refused.is_empty() {
-        return respond(&call, answered);
-    }
-    for topic in answered {
-        refused.merge(topic);
-    }
-    respond(&call, refused.into_topics())
+    respond(&call, refused.followed_by(answered))
 }
 
-fn respond(call: &Call, topics: Vec<OffsetCommitResponseTopic>) -> Result<Response, RequestError> {
-    Ok(OffsetCommitResponse { throttle_time_ms: 0, topics }.encode(&call.header)?.into())
+fn respond(call: &Call, topics: Vec<(TopicInRequest, PartitionCodes)>) -> Result<Response, RequestError> {
+    let topics = topics.into_iter();
+    let topics = topics.map(|((name, topic_id), partitions)| OffsetCommitResponseTopic { name, topic_id, partitions });
+    Ok(OffsetCommitResponse { throttle_time_ms: 0, topics: topics.collect() }.encode(&call.header)?.into())
+}
+
+/// What the request's version names a topic by; the other is empty.
+type TopicInRequest = (StrBytes, TopicId);
+
+fn topic_in_request(by_id: bool, name: StrBytes, topic_id: TopicId) -> TopicInRequest {
+    if by_id { (StrBytes::new(), topic_id) } else { (name, TopicId::ZERO) }
 }
 
 /// A topic of the request that exists, with those of its partitions that do.
@@ -82,7 +75,7 @@ struct KnownTopic<'a> {
     name: TopicName,
     name_in_request: StrBytes,
     topic_id: TopicId,
-    partitions: Vec<&'a crate::protocol::offset_commit::OffsetCommitPartition>,
+    partitions: Vec<&'a OffsetCommitPartition>,
 }
 
 impl KnownTopic<'_> {
@@ -93,21 +86,18 @@ impl KnownTopic<'_> {
 
 struct Sorted<'a> {
     known: Vec<KnownTopic<'a>>,
-    refused: Answers,
+    refused: Refused<TopicInRequest>,
 }
 
 /// Tells what exists from what does not.
 fn sort<'a>(image: &MetadataImage, request: &'a OffsetCommitRequest, by_id: bool) -> Sorted<'a> {
-    let mut sorted = Sorted {
-        known: Vec::with_capacity(request.topics().len()),
-        refused: Answers { by_id, topics: IndexMap::new() },
-    };
+    let mut sorted = Sorted { known: Vec::with_capacity(request.topics().len()), refused: Refused::new() };
     for (topic, partitions) in request.topics() {
         let found = if by_id { image.topic_by_id(topic.topic_id) } else { image.topic(&topic.name) };
         let Some(found) = found else {
             let code = if by_id { ErrorCode::UnknownTopicId } else { ErrorCode::UnknownTopicOrPartition };
-            let answers = sorted.refused.topic(&topic.name, topic.topic_id);
-            answers.extend(partitions.iter().map(|partition| (partition.partition, code)));
+            let topic = topic_in_request(by_id, topic.name.clone(), topic.topic_id);
+            sorted.refused.add(topic, partitions.iter().map(|partition| partition.partition), code);
             continue;
         };
         let mut known = KnownTopic {
@@ -120,8 +110,8 @@ fn sort<'a>(image: &MetadataImage, request: &'a OffsetCommitRequest, by_id: bool
             if found.partition(partition.partition).is_some() {
                 known.partitions.push(partition);
             } else {
-                let answers = sorted.refused.topic(&topic.name, found.id);
-                answers.push((partition.partition, ErrorCode::UnknownTopicOrPartition));
+                let topic = topic_in_request(by_id, topic.name.clone(), found.id);
+                sorted.refused.add(topic, [partition.partition], ErrorCode::UnknownTopicOrPartition);
             }
         }
         if !known.partitions.is_empty() {
@@ -129,36 +119,4 @@ fn sort<'a>(image: &MetadataImage, request: &'a OffsetCommitRequest, by_id: bool
         }
     }
     sorted
-}
-
-/// Answers of topics, each topic once.
-struct Answers {
-    by_id: bool,
-    topics: IndexMap<(StrBytes, TopicId), Vec<(PartitionId, ErrorCode)>>,
-}
-
-impl Answers {
-    fn is_empty(&self) -> bool {
-        self.topics.is_empty()
-    }
-
-    fn topic(&mut self, name: &StrBytes, topic_id: TopicId) -> &mut Vec<(PartitionId, ErrorCode)> {
-        let key = if self.by_id { (StrBytes::new(), topic_id) } else { (name.clone(), TopicId::ZERO) };
-        self.topics.entry(key).or_default()
-    }
-
-    fn merge(&mut self, topic: OffsetCommitResponseTopic) {
-        let key = if self.by_id { (StrBytes::new(), topic.topic_id) } else { (topic.name, TopicId::ZERO) };
-        match self.topics.entry(key) {
-            Entry::Occupied(mut before) => before.get_mut().extend(topic.partitions),
-            Entry::Vacant(place) => {
-                place.insert(topic.partitions);
-            }
-        }
-    }
-
-    fn into_topics(self) -> Vec<OffsetCommitResponseTopic> {
-        let topics = self.topics.into_iter();
-        topics.map(|((name, topic_id), partitions)| OffsetCommitResponseTopic { name, topic_id, partitions }).collect()
-    }
 }

@@ -4,11 +4,11 @@
 //! Topics and partitions that the broker does not know are answered first, as in OffsetCommit; but the group is asked in
 //! any case, and what it says of the request as a whole is then all that is said.
 
-use indexmap::IndexMap;
 use kafka_protocol::messages::offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
 use kafka_protocol::messages::{OffsetDeleteRequest, OffsetDeleteResponse, TopicName};
 
 use super::Call;
+use super::partition_answers::Refused;
 use crate::coordinator::group::offsets::delete::DeleteTopic;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
@@ -18,15 +18,14 @@ use crate::types::PartitionId;
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: OffsetDeleteRequest = call.decode()?;
     let image = call.broker.image();
-    let mut refused: IndexMap<&TopicName, Vec<OffsetDeleteResponsePartition>> = IndexMap::new();
+    let mut refused: Refused<&TopicName> = Refused::new();
     let mut known = Vec::new();
     for topic in &request.topics {
         let partitions = topic.partitions.iter().map(|partition| PartitionId(partition.partition_index));
         let exists = |partition: &PartitionId| image.partition(&topic.name, *partition).is_some();
         let (existing, missing): (Vec<_>, Vec<_>) = partitions.partition(exists);
         if image.topic(&topic.name).is_none() || !missing.is_empty() {
-            let missing = missing.into_iter().map(|partition| answer(partition, ErrorCode::UnknownTopicOrPartition));
-            refused.entry(&topic.name).or_default().extend(missing);
+            refused.add(&topic.name, missing, ErrorCode::UnknownTopicOrPartition);
         }
         if !existing.is_empty() {
             known.push((&topic.name, DeleteTopic { name: &topic.name, partitions: existing }));
@@ -36,21 +35,17 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
         Ok(codes) => codes,
         Err(code) => return call.encode(&OffsetDeleteResponse::default().with_error_code(code.code())),
     };
-    let answered = known.iter().zip(codes).map(|((name, topic), code)| {
-        (*name, topic.partitions.iter().map(|partition| answer(*partition, code)).collect::<Vec<_>>())
+    let answered = known
+        .iter()
+        .zip(codes)
+        .map(|((name, topic), code)| (*name, topic.partitions.iter().map(|partition| (*partition, code)).collect()));
+    let topics = refused.followed_by(answered).into_iter().map(|(name, partitions)| {
+        let partitions = partitions.into_iter().map(|(partition, code)| {
+            OffsetDeleteResponsePartition::default().with_partition_index(partition.0).with_error_code(code.code())
+        });
+        OffsetDeleteResponseTopic::default().with_name(name.clone()).with_partitions(partitions.collect())
     });
-    let topic = |(name, partitions): (&TopicName, _)| {
-        OffsetDeleteResponseTopic::default().with_name(name.clone()).with_partitions(partitions)
-    };
-    let topics = if refused.is_empty() {
-        answered.map(topic).collect()
-    } else {
-        for (name, partitions) in answered {
-            refused.entry(name).or_default().extend(partitions);
-        }
-        refused.into_iter().map(topic).collect()
-    };
-    call.encode(&OffsetDeleteResponse::default().with_topics(topics))
+    call.encode(&OffsetDeleteResponse::default().with_topics(topics.collect()))
 }
 
 async fn delete<'a>(
@@ -70,8 +65,4 @@ async fn delete<'a>(
         }
         Err(error) => Err(error.code()),
     }
-}
-
-fn answer(partition: PartitionId, code: ErrorCode) -> OffsetDeleteResponsePartition {
-    OffsetDeleteResponsePartition::default().with_partition_index(partition.0).with_error_code(code.code())
 }

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use kafka_protocol::messages::txn_offset_commit_request::TxnOffsetCommitRequestTopic;
 use kafka_protocol::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
@@ -15,6 +14,7 @@ use kafka_protocol::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use super::Call;
+use super::partition_answers::{GroupCodes, Refused};
 use crate::coordinator::group::Committer;
 use crate::coordinator::group::coordinator::OFFSETS_TOPIC;
 use crate::coordinator::group::offsets::commit::{CommitTopic, OffsetCommit};
@@ -32,7 +32,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: TxnOffsetCommitRequest = call.decode()?;
     let version = call.header.api_version;
     let image = call.broker.image();
-    let mut refused: IndexMap<&str, Vec<(i32, ErrorCode)>> = IndexMap::new();
+    let mut refused: Refused<&str> = Refused::new();
     let mut known: Vec<(&TxnOffsetCommitRequestTopic, Vec<OffsetCommitPartition>)> = Vec::new();
     for topic in &request.topics {
         let name = topic.name.as_str();
@@ -46,39 +46,28 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
                     committed_metadata: partition.committed_metadata.clone(),
                 });
             } else {
-                let answer = (partition.partition_index, ErrorCode::UnknownTopicOrPartition);
-                refused.entry(name).or_default().push(answer);
+                let partition = PartitionId(partition.partition_index);
+                refused.add(name, [partition], ErrorCode::UnknownTopicOrPartition);
             }
         }
         if image.topic(name).is_none() {
-            refused.entry(name).or_default();
+            refused.add(name, [], ErrorCode::UnknownTopicOrPartition);
         } else if !exist.is_empty() {
             known.push((topic, exist));
         }
     }
-    let mut answered: Vec<(&str, Vec<(i32, ErrorCode)>)> = Vec::with_capacity(known.len());
-    if !known.is_empty() {
-        let codes = commit(&call, &request, &known).await;
-        let mut next = 0;
-        for (topic, partitions) in &known {
-            let code_of = |partition: &OffsetCommitPartition| {
-                let code = codes.as_ref().map_or_else(|code| *code, |codes| codes[next]);
-                next += 1;
-                (partition.partition.0, for_client(code, version))
-            };
-            answered.push((topic.name.as_str(), partitions.iter().map(code_of).collect()));
-        }
-    }
-    // What the group says stands as it was asked for, unless something was refused before; then each topic stands once.
-    if !refused.is_empty() {
-        for (name, partitions) in answered.drain(..) {
-            refused.entry(name).or_default().extend(partitions);
-        }
-        answered.extend(refused);
-    }
-    let topics = answered.into_iter().map(|(name, partitions)| {
-        let partitions = partitions.into_iter().map(|(index, code)| {
-            TxnOffsetCommitResponsePartition::default().with_partition_index(index).with_error_code(code.code())
+    let mut codes = match known.is_empty() {
+        true => GroupCodes::new(Ok(Vec::new())),
+        false => GroupCodes::new(commit(&call, &request, &known).await),
+    };
+    let answered = known.iter().map(|(topic, partitions)| {
+        (topic.name.as_str(), codes.of(partitions.iter().map(|partition| partition.partition)))
+    });
+    let topics = refused.followed_by(answered).into_iter().map(|(name, partitions)| {
+        let partitions = partitions.into_iter().map(|(partition, code)| {
+            TxnOffsetCommitResponsePartition::default()
+                .with_partition_index(partition.0)
+                .with_error_code(for_client(code, version).code())
         });
         TxnOffsetCommitResponseTopic::default()
             .with_name(StrBytes::from_string(name.to_owned()).into())
