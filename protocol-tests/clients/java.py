@@ -252,5 +252,5 @@ def dump_log(run):
         within(record, printed)
 
 
-def dump(run, *arguments, files):
-    return run.tools("kafka-dump-log", *arguments, "--files", ",".join(map(str, files)))
+def dump(run, *arguments, files, **options):
+    return run.tools("kafka-dump-log", *arguments, "--files", ",".join(map(str, files)), **options)
