@@ -9,6 +9,8 @@
 #[forbid(unsafe_code)]
 pub mod cli;
 #[forbid(unsafe_code)]
+pub mod client;
+#[forbid(unsafe_code)]
 pub mod clock;
 #[forbid(unsafe_code)]
 pub mod config;

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use ottla::cli::{Arguments, run, start};
+use ottla::cli::{Arguments, kafka, run, start};
 
 // Decoders reserve by counts that a peer made up. mimalloc reserves such memory without committing it, so that they fail
 // cleanly on the bytes that are not there; glibc's allocator would end the process.
@@ -12,6 +12,9 @@ use ottla::cli::{Arguments, run, start};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some((tool, arguments)) = kafka::called(std::env::args_os()) {
+        return (tool.run)(&arguments).into();
+    }
     let arguments = Arguments::of_process();
     forgo_huge_pages();
     match &arguments.tool {

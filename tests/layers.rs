@@ -6,13 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Left to right; modules that share a place may not import each other, but for `types`, `clock` and `config`.
-const LAYERS: [&[&str]; 14] = [
+const LAYERS: [&[&str]; 15] = [
     &["types", "clock"],
     &["config"],
     &["record"],
     &["storage"],
     &["protocol"],
     &["security"],
+    &["client"],
     &["net"],
     &["metadata"],
     &["quorum"],

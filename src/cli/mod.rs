@@ -4,6 +4,7 @@
 //! stands on standard error or in the log. 2: the arguments make no sense.
 
 mod dump_log;
+pub mod kafka;
 mod node;
 mod ready_file;
 mod server;

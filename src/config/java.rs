@@ -4,7 +4,7 @@
 //! Kafka's messages quote values through these, and tools match on the messages.
 
 /// `String.trim`: everything up to U+0020 goes from both ends.
-pub(super) fn trim(text: &str) -> &str {
+pub fn trim(text: &str) -> &str {
     text.trim_matches(|c| c <= ' ')
 }
 
@@ -30,8 +30,17 @@ pub(super) fn split_commas(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// `String.split` by one character: empty parts at the end are dropped.
+pub fn split(text: &str, separator: char) -> Vec<&str> {
+    let mut parts: Vec<&str> = text.split(separator).collect();
+    while parts.len() > 1 && parts.last().is_some_and(|part| part.is_empty()) {
+        parts.pop();
+    }
+    parts
+}
+
 /// `Integer.parseInt` and its kin: a sign, then decimal digits of the ASCII range.
-pub(super) fn parse_integer<T: TryFrom<i64>>(text: &str) -> Option<T> {
+pub fn parse_integer<T: TryFrom<i64>>(text: &str) -> Option<T> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -84,7 +93,7 @@ pub(super) fn list_text<S: AsRef<str>>(items: &[S]) -> String {
 }
 
 /// Sorts names as a `HashSet` or the key set of a `HashMap` lists them, whose table has so many buckets.
-pub(super) fn hash_order(names: &mut [&str], table: u32) {
+pub fn hash_order(names: &mut [&str], table: u32) {
     names.sort_by_key(|name| {
         let hash = name.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
         (hash ^ (hash >> 16)) & (table - 1)
@@ -92,12 +101,18 @@ pub(super) fn hash_order(names: &mut [&str], table: u32) {
 }
 
 /// Buckets of a table that has grown to so many entries.
-pub(super) fn grown_table(entries: usize) -> u32 {
+pub fn grown_table(entries: usize) -> u32 {
     let mut table = 16;
     while entries > table as usize / 4 * 3 {
         table *= 2;
     }
     table
+}
+
+/// Buckets of a table that was made for so many entries and has got them.
+pub fn sized_table(entries: usize) -> u32 {
+    let made_for = (entries.max(1) as u32).next_power_of_two();
+    if entries as u64 * 4 > u64::from(made_for) * 3 { made_for * 2 } else { made_for }
 }
 
 #[cfg(test)]

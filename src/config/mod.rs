@@ -10,7 +10,7 @@ pub mod describe;
 pub mod dynamic;
 pub mod endpoint;
 mod group;
-mod java;
+pub mod java;
 pub mod keys;
 pub mod loggers;
 pub mod properties;

@@ -1,0 +1,121 @@
+//! Kafka's command line tools, in this one program: it is the tool that it is called as.
+//!
+//! ```text
+//! kafka-topics --list …           by a link of that name to the program, with or without `.sh`
+//! ottla kafka-topics --list …     by the first argument
+//! ```
+//!
+//! The tools take Kafka's options and print Kafka's output: for both, Apache Kafka 4.3.1 is the specification, but for
+//! stack traces, of which only the heads are printed, and for the descriptions in the usages. They talk to a broker by
+//! [`client`](crate::client) and touch nothing of the broker in this program, so that a health check that calls one
+//! every second costs nothing.
+//!
+//! One more tool is one more line in [`TOOLS`], and a file like `topics.rs`.
+
+mod console;
+pub mod options;
+mod topic_filter;
+mod topics;
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::client::Error;
+use console::{complain, say};
+
+/// The release of Apache Kafka whose tools these are.
+const KAFKA_VERSION: &str = "4.3.1";
+
+/// A tool of Kafka's.
+pub struct Tool {
+    /// The name of Kafka's script, without `.sh`.
+    pub name: &'static str,
+    /// Takes the arguments, returns the exit code.
+    pub run: fn(&[String]) -> u8,
+}
+
+/// All of them.
+pub const TOOLS: &[Tool] = &[Tool { name: "kafka-topics", run: topics::run }];
+
+/// The tool that a process is to be: by the name it was called by, else by its first argument. With its arguments.
+pub fn called(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option<(&'static Tool, Vec<String>)> {
+    let own_name = arguments.next()?;
+    if let Some(tool) = find(&own_name) {
+        return Some((tool, options::words(arguments)));
+    }
+    let tool = find(&arguments.next()?)?;
+    Some((tool, options::words(arguments)))
+}
+
+/// By the last part of a path.
+fn find(path: &OsStr) -> Option<&'static Tool> {
+    let name = Path::new(path).file_name()?.to_str()?;
+    let name = name.strip_suffix(".sh").unwrap_or(name);
+    TOOLS.iter().find(|tool| tool.name == name)
+}
+
+/// Why a tool ends before it has done anything, or in its midst.
+#[derive(Debug)]
+pub enum Stop {
+    /// The arguments make no sense, or help was asked for.
+    Usage {
+        message: String,
+        usage: String,
+    },
+    Version,
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Failed(error)
+    }
+}
+
+/// Says how a tool ended, as most of Kafka's do it; returns the exit code. `failed` says what a failure is to be told as.
+fn conclude(ended: Result<(), Stop>, failed: impl FnOnce(&Error)) -> u8 {
+    match ended {
+        Ok(()) => 0,
+        Err(Stop::Version) => {
+            say!("{KAFKA_VERSION}");
+            0
+        }
+        Err(Stop::Usage { message, usage }) => {
+            complain!("{message}");
+            // The table ends its last line itself.
+            complain!("{}", usage.trim_end_matches('\n'));
+            1
+        }
+        Err(Stop::Failed(error)) => {
+            failed(&error);
+            1
+        }
+    }
+}
+
+/// Prints the message and the stack trace of an exception that nothing in the tool has caught.
+fn uncaught(error: &Error) {
+    complain!("{}", error.message());
+    complain!("{}\n", error.trace());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(arguments: &[&str]) -> Option<(&'static str, Vec<String>)> {
+        called(arguments.iter().map(std::ffi::OsString::from)).map(|(tool, words)| (tool.name, words))
+    }
+
+    #[test]
+    fn a_tool_is_called_by_its_name() {
+        let list = vec!["--list".to_owned()];
+        assert_eq!(name(&["kafka-topics", "--list"]), Some(("kafka-topics", list.clone())));
+        assert_eq!(name(&["/opt/kafka/bin/kafka-topics.sh", "--list"]), Some(("kafka-topics", list.clone())));
+        assert_eq!(name(&["/usr/bin/ottla", "kafka-topics", "--list"]), Some(("kafka-topics", list.clone())));
+        assert_eq!(name(&["ottla", "kafka-topics.sh", "--list"]), Some(("kafka-topics", list)));
+        assert_eq!(name(&["ottla", "server.properties"]), None);
+        assert_eq!(name(&["ottla"]), None);
+        assert_eq!(name(&[]), None);
+    }
+}

@@ -1,0 +1,330 @@
+//! A cluster as a client sees it: its nodes, a connection to each that is talked to, and retries until time is up.
+//!
+//! Nodes are learnt from the bootstrap servers with the first thing to do, and anew after each failure. A node that does
+//! not answer costs a warning as Kafka's clients log it, and the next one is asked.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kafka_protocol::messages::{DescribeClusterRequest, FindCoordinatorRequest, MetadataRequest};
+use kafka_protocol::protocol::{Request, StrBytes};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::config::ClientConfig;
+use super::connection::Connection;
+use super::error::{Error, Result};
+use super::log::{self, Level};
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub id: i32,
+    pub host: String,
+    pub port: u16,
+    pub rack: Option<String>,
+}
+
+/// Who is to answer a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    Any,
+    Controller,
+    Node(i32),
+    /// Of a group, by its id.
+    GroupCoordinator(String),
+    /// Of a transactional id.
+    TransactionCoordinator(String),
+}
+
+/// Talks to a cluster.
+pub struct Client {
+    pub config: ClientConfig,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Empty until the cluster is known.
+    nodes: BTreeMap<i32, Node>,
+    controller: Option<i32>,
+    /// By node, and by position among the bootstrap servers, counted down from -1.
+    connections: HashMap<i32, Arc<Connection>>,
+    /// When a node may be connected to again, and how long the next wait is.
+    refused: HashMap<i32, (Instant, Duration)>,
+}
+
+impl Client {
+    /// Nothing is connected to yet.
+    pub fn new(config: ClientConfig) -> Client {
+        Client { config, state: Mutex::default() }
+    }
+
+    /// Does something once more until it succeeds, fails for good, or the time for it is up. `name` is what Kafka calls
+    /// it in its messages.
+    pub async fn retry<T>(&self, name: &str, attempt: impl AsyncFn() -> Result<T>) -> Result<T> {
+        let deadline = Instant::now() + self.config.api_timeout;
+        let deadline_ms = epoch_ms() + self.config.api_timeout.as_millis() as u64;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let attempted = timeout(deadline.saturating_duration_since(Instant::now()), attempt()).await;
+            let error = match attempted {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(error)) if !error.is_retriable() => return Err(error),
+                Ok(Err(error)) => Some(error),
+                Err(_) => None,
+            };
+            self.state.lock().nodes.clear();
+            let backoff = self.backoff(tries);
+            if Instant::now() + backoff >= deadline {
+                let no_node = error.as_ref().is_none_or(|error| error.message() == NO_NODE);
+                if no_node {
+                    return Err(Error::timeout(format!("Timed out waiting for a node assignment. Call: {name}")));
+                }
+                let now = epoch_ms();
+                let timed_out = Error::timeout(format!(
+                    "Call(callName={name}, deadlineMs={deadline_ms}, tries={tries}, nextAllowedTryMs={}) timed out at {now} after {tries} attempt(s)",
+                    now + backoff.as_millis() as u64,
+                ));
+                return Err(match error {
+                    Some(error) => timed_out.caused_by(error),
+                    None => timed_out,
+                });
+            }
+            sleep(backoff).await;
+        }
+    }
+
+    /// One request, once more where a node is missing or the connection breaks. What the answer says is the caller's.
+    pub async fn call<R: Request>(&self, name: &str, target: &Target, request: &R) -> Result<R::Response> {
+        self.retry(name, async || self.send(target, request).await).await
+    }
+
+    /// One request, once.
+    pub async fn send<R: Request>(&self, target: &Target, request: &R) -> Result<R::Response> {
+        self.send_at_most(target, request, i16::MAX).await
+    }
+
+    /// One request, once, in no version above `most`.
+    pub async fn send_at_most<R: Request>(&self, target: &Target, request: &R, most: i16) -> Result<R::Response> {
+        let connection = self.connection(target).await?;
+        let version = connection.versions.common::<R>(most)?;
+        let answered =
+            timeout(self.config.request_timeout, async { connection.send(request, version).await?.receive().await });
+        match answered.await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.state.lock().connections.retain(|_, kept| !Arc::ptr_eq(kept, &connection));
+                Err(Error::disconnected("no answer in time"))
+            }
+        }
+    }
+
+    /// An open connection to whom `target` says.
+    pub async fn connection(&self, target: &Target) -> Result<Arc<Connection>> {
+        let id = match target {
+            Target::Any => return self.any().await,
+            Target::Node(id) => *id,
+            Target::Controller => {
+                self.learn_nodes().await?;
+                let controller = self.state.lock().controller;
+                controller.ok_or_else(no_node)?
+            }
+            Target::GroupCoordinator(group) => self.find_coordinator(GROUP, group).await?.id,
+            Target::TransactionCoordinator(id) => self.find_coordinator(TRANSACTION, id).await?.id,
+        };
+        if let Some(open) = self.open_connection(id) {
+            return Ok(open);
+        }
+        self.learn_nodes().await?;
+        let node = self.state.lock().nodes.get(&id).cloned().ok_or_else(no_node)?;
+        self.connect(id, &node.host, node.port).await
+    }
+
+    /// A connection of the caller's own, for answers that may take long.
+    pub async fn own_connection(&self, target: &Target) -> Result<Connection> {
+        let shared = self.connection(target).await?;
+        let (host, port) = {
+            let state = self.state.lock();
+            let id = state.connections.iter().find(|(_, kept)| Arc::ptr_eq(kept, &shared)).map(|(id, _)| *id);
+            let id = id.ok_or_else(no_node)?;
+            match state.nodes.get(&id) {
+                Some(node) => (node.host.clone(), node.port),
+                None => self.config.bootstrap.get((-1 - id) as usize).cloned().ok_or_else(no_node)?,
+            }
+        };
+        Connection::open(&host, port, &self.config).await
+    }
+
+    /// The nodes, ascending by id; asked for anew.
+    pub async fn nodes(&self) -> Result<Vec<Node>> {
+        self.retry("listNodes", async || self.learn_nodes().await).await?;
+        Ok(self.state.lock().nodes.values().cloned().collect())
+    }
+
+    /// Where the coordinator of a group is.
+    pub async fn group_coordinator(&self, group: &str) -> Result<Node> {
+        self.find_coordinator(GROUP, group).await
+    }
+
+    async fn find_coordinator(&self, kind: i8, key: &str) -> Result<Node> {
+        let request = FindCoordinatorRequest::default()
+            .with_key_type(kind)
+            .with_coordinator_keys(vec![StrBytes::from_string(key.to_owned())]);
+        let any = self.any().await?;
+        let version = any.versions.common::<FindCoordinatorRequest>(i16::MAX)?;
+        if version < 4 {
+            let request =
+                FindCoordinatorRequest::default().with_key_type(kind).with_key(StrBytes::from_string(key.to_owned()));
+            let answer = any.send(&request, version).await?.receive().await?;
+            Error::check(answer.error_code, answer.error_message.as_deref())?;
+            return Ok(self.remember(answer.node_id.0, answer.host.as_str(), answer.port));
+        }
+        let answer = any.send(&request, version).await?.receive().await?;
+        let found = answer.coordinators.first().ok_or_else(no_node)?;
+        Error::check(found.error_code, found.error_message.as_deref().filter(|text| !text.is_empty()))?;
+        Ok(self.remember(found.node_id.0, found.host.as_str(), found.port))
+    }
+
+    /// Takes a node over that an answer named.
+    fn remember(&self, id: i32, host: &str, port: i32) -> Node {
+        let node = Node { id, host: host.to_owned(), port: port as u16, rack: None };
+        let mut state = self.state.lock();
+        if !state.nodes.is_empty() {
+            state.nodes.entry(id).or_insert_with(|| node.clone());
+        }
+        node
+    }
+
+    /// Asks for the nodes if they are not known.
+    async fn learn_nodes(&self) -> Result<()> {
+        if !self.state.lock().nodes.is_empty() {
+            return Ok(());
+        }
+        let any = self.any().await?;
+        let (nodes, controller) = timeout(self.config.request_timeout, self.ask_nodes(&any))
+            .await
+            .map_err(|_| Error::disconnected("no answer in time"))??;
+        if nodes.is_empty() {
+            return Err(no_node());
+        }
+        let mut state = self.state.lock();
+        // An address may have changed hands.
+        state.connections.retain(|id, _| *id < 0 || nodes.iter().any(|node| node.id == *id));
+        state.nodes = nodes.into_iter().map(|node| (node.id, node)).collect();
+        state.controller = controller;
+        Ok(())
+    }
+
+    async fn ask_nodes(&self, any: &Connection) -> Result<(Vec<Node>, Option<i32>)> {
+        if self.config.controllers {
+            let answer = any.call(&DescribeClusterRequest::default().with_endpoint_type(CONTROLLERS)).await?;
+            Error::check(answer.error_code, answer.error_message.as_deref())?;
+            let nodes = answer.brokers.iter().map(|node| Node {
+                id: node.broker_id.0,
+                host: node.host.to_string(),
+                port: node.port as u16,
+                rack: node.rack.as_deref().map(str::to_owned),
+            });
+            return Ok((nodes.collect(), known(answer.controller_id.0)));
+        }
+        // No topics: in v0 that would mean all of them, but no node of today speaks v0 alone.
+        let answer = any.call(&MetadataRequest::default().with_topics(Some(Vec::new()))).await?;
+        let nodes = answer.brokers.iter().map(|node| Node {
+            id: node.node_id.0,
+            host: node.host.to_string(),
+            port: node.port as u16,
+            rack: node.rack.as_deref().map(str::to_owned),
+        });
+        Ok((nodes.collect(), known(answer.controller_id.0)))
+    }
+
+    /// A node that answers: one that is connected already, else those that are known, else the bootstrap servers.
+    async fn any(&self) -> Result<Arc<Connection>> {
+        let (open, mut candidates) = {
+            let mut state = self.state.lock();
+            state.connections.retain(|_, connection| connection.is_open());
+            let open = state.connections.values().next().cloned();
+            let nodes: Vec<_> = state.nodes.values().map(|node| (node.id, node.host.clone(), node.port)).collect();
+            (open, nodes)
+        };
+        if let Some(open) = open {
+            return Ok(open);
+        }
+        let bootstrap = self.config.bootstrap.iter().enumerate();
+        let bootstrap = bootstrap.map(|(index, (host, port))| (-1 - index as i32, host.clone(), *port));
+        candidates.extend(bootstrap);
+        for (id, host, port) in candidates {
+            if let Ok(connection) = self.connect(id, &host, port).await {
+                return Ok(connection);
+            }
+        }
+        Err(no_node())
+    }
+
+    fn open_connection(&self, id: i32) -> Option<Arc<Connection>> {
+        self.state.lock().connections.get(&id).filter(|connection| connection.is_open()).cloned()
+    }
+
+    async fn connect(&self, id: i32, host: &str, port: u16) -> Result<Arc<Connection>> {
+        let not_before = self.state.lock().refused.get(&id).map(|(at, _)| *at);
+        if let Some(at) = not_before {
+            tokio::time::sleep_until(at).await;
+        }
+        match Connection::open(host, port, &self.config).await {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                let mut state = self.state.lock();
+                state.refused.remove(&id);
+                state.connections.insert(id, connection.clone());
+                Ok(connection)
+            }
+            Err(error) => {
+                let mut state = self.state.lock();
+                let wait = state.refused.get(&id).map_or(self.config.reconnect_backoff, |(_, wait)| *wait);
+                let next = (wait * 2).min(self.config.reconnect_backoff_max);
+                state.refused.insert(id, (Instant::now() + wait, next));
+                drop(state);
+                log::write(
+                    Level::Warn,
+                    "org.apache.kafka.clients.NetworkClient",
+                    format_args!(
+                        "[AdminClient clientId={}] Connection to node {id} ({host}:{port}) could not be established. Node may not be available: {}",
+                        self.config.client_id,
+                        error.message(),
+                    ),
+                );
+                Err(error)
+            }
+        }
+    }
+
+    /// Doubles from retry to retry, a fifth up or down by chance.
+    fn backoff(&self, tries: u32) -> Duration {
+        let doubled = self.config.retry_backoff.saturating_mul(1 << (tries - 1).min(16));
+        doubled.min(self.config.retry_backoff_max).mul_f64(rand::random_range(0.8..1.2))
+    }
+}
+
+/// Kinds of coordinators on the wire.
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+/// The kind of endpoints that DescribeCluster is asked for.
+const CONTROLLERS: i8 = 2;
+
+const NO_NODE: &str = "no node";
+
+/// Never printed: in its stead stands that time is up.
+fn no_node() -> Error {
+    Error::disconnected(NO_NODE)
+}
+
+fn known(id: i32) -> Option<i32> {
+    (id >= 0).then_some(id)
+}
+
+fn epoch_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}

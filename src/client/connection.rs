@@ -1,0 +1,227 @@
+//! One connection to a node. Requests may follow each other without waiting; a node answers them in their order.
+//!
+//! ```text
+//! Connection::send ──queue──▶ writer task ──▶ socket ──▶ reader task ──▶ the Answer that waits longest
+//! ```
+//!
+//! A future that is dropped halfway loses its answer and nothing else: frames are written by a task of their own. The
+//! tasks end with the connection, and the connection ends with them: whoever still waits is told that it did.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use kafka_protocol::protocol::{Message as _, Request, StrBytes};
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::config::ClientConfig;
+use super::error::{Error, Result};
+use crate::protocol::{ApiKey, ErrorCode, messages};
+
+/// Frames that wait to be written.
+const WRITE_QUEUE: usize = 16;
+/// No answer is longer: 2 GiB, as Kafka has it, less what is surely no length.
+const MAX_FRAME: u32 = i32::MAX as u32;
+/// So much is reserved for a frame ahead of its bytes.
+const READ_AHEAD: usize = 1 << 20;
+
+/// An open connection whose peer has told what it speaks.
+pub struct Connection {
+    frames: mpsc::Sender<(Bytes, Waiting)>,
+    /// By API key: the lowest and the highest version.
+    pub versions: Versions,
+    client_id: String,
+    next_correlation_id: Mutex<i32>,
+    _tasks: JoinSet<()>,
+}
+
+/// What a node says it speaks.
+#[derive(Clone, Debug, Default)]
+pub struct Versions(pub ApiVersionsResponse);
+
+impl Versions {
+    /// The versions of an API, lowest and highest.
+    pub fn of(&self, key: i16) -> Option<(i16, i16)> {
+        let api = self.0.api_keys.iter().find(|api| api.api_key == key)?;
+        Some((api.min_version, api.max_version))
+    }
+
+    /// The highest version that both speak and that `most` does not forbid.
+    pub fn common<R: Request>(&self, most: i16) -> Result<i16> {
+        let api_key = ApiKey::from_key(R::KEY).expect("the crate's APIs are Kafka's");
+        let (lowest, highest) = self.of(R::KEY).ok_or_else(|| Error::unsupported_api(api_key))?;
+        let version = highest.min(R::VERSIONS.max).min(most);
+        if version < lowest.max(R::VERSIONS.min) {
+            return Err(Error::unsupported_api(api_key));
+        }
+        Ok(version)
+    }
+}
+
+/// Whom a frame is read for.
+struct Waiting {
+    correlation_id: i32,
+    answer: oneshot::Sender<Bytes>,
+}
+
+/// An answer that is on its way.
+pub struct Answer<R> {
+    frame: oneshot::Receiver<Bytes>,
+    version: i16,
+    request: PhantomData<R>,
+}
+
+impl<R: Request> Answer<R> {
+    /// Waits for it; the caller sets the limit.
+    pub async fn receive(self) -> Result<R::Response> {
+        let mut frame = self
+            .frame
+            .await
+            .map_err(|_| Error::disconnected("The server disconnected before a response was received."))?;
+        let api_key = ApiKey::from_key(R::KEY).expect("the crate's APIs are Kafka's");
+        let flexible = api_key.response_header_version(self.version) >= 1;
+        let malformed = |reason: String| {
+            Error::new(
+                "org.apache.kafka.common.protocol.types.SchemaException",
+                format!("{api_key} response: {reason}"),
+            )
+        };
+        if flexible {
+            let tagged = frame.try_get_u8().map_err(|error| malformed(error.to_string()))?;
+            if tagged != 0 {
+                return Err(malformed("tagged fields in the header".to_owned()));
+            }
+        }
+        // The answer to an ApiVersions request that is too new has the layout of v0.
+        let too_new = ErrorCode::UnsupportedVersion.code().to_be_bytes();
+        let version = if api_key == ApiKey::ApiVersions && frame.starts_with(&too_new) { 0 } else { self.version };
+        messages::decode_response::<R>(&mut frame, version).map_err(|error| malformed(error.to_string()))
+    }
+}
+
+impl Connection {
+    /// Connects and asks what the node speaks.
+    pub async fn open(host: &str, port: u16, config: &ClientConfig) -> Result<Connection> {
+        let failed = |error: std::io::Error| Error::disconnected(error.to_string());
+        let stream = timeout(config.connection_setup_timeout, TcpStream::connect((host, port)))
+            .await
+            .map_err(|_| Error::disconnected("no connection in time"))?
+            .map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let (reading, writing) = stream.into_split();
+        let (frames, queue) = mpsc::channel(WRITE_QUEUE);
+        let waiting = Arc::new(Mutex::new(Some(VecDeque::new())));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(write_frames(writing, queue, waiting.clone()));
+        tasks.spawn(read_frames(reading, waiting));
+        let mut connection = Connection {
+            frames,
+            versions: Versions::default(),
+            client_id: config.client_id.clone(),
+            next_correlation_id: Mutex::new(0),
+            _tasks: tasks,
+        };
+        let versions = timeout(config.request_timeout, connection.ask_versions());
+        connection.versions = Versions(versions.await.map_err(|_| Error::disconnected("no answer in time"))??);
+        Ok(connection)
+    }
+
+    async fn ask_versions(&self) -> Result<ApiVersionsResponse> {
+        let text = StrBytes::from_static_str;
+        let request = ApiVersionsRequest::default()
+            .with_client_software_name(text("ottla"))
+            .with_client_software_version(text(env!("CARGO_PKG_VERSION")));
+        let newest = ApiVersionsRequest::VERSIONS.max;
+        let mut response = self.send(&request, newest).await?.receive().await?;
+        if response.error_code == ErrorCode::UnsupportedVersion.code() {
+            response = self.send(&ApiVersionsRequest::default(), 0).await?.receive().await?;
+        }
+        Error::check(response.error_code, None::<String>)?;
+        Ok(response)
+    }
+
+    /// Sends a request at the highest version that both sides speak and waits for its answer; the caller sets the limit.
+    pub async fn call<R: Request>(&self, request: &R) -> Result<R::Response> {
+        let version = self.versions.common::<R>(i16::MAX)?;
+        self.send(request, version).await?.receive().await
+    }
+
+    /// Sends a request of this version. The answer may be received while others are sent.
+    pub async fn send<R: Request>(&self, request: &R, version: i16) -> Result<Answer<R>> {
+        let (answer, frame) = oneshot::channel();
+        self.put(request, version, answer).await?;
+        Ok(Answer { frame, version, request: PhantomData })
+    }
+
+    async fn put<R: Request>(&self, request: &R, version: i16, answer: oneshot::Sender<Bytes>) -> Result<()> {
+        let closed = |_| Error::disconnected("The server disconnected before the request was sent.");
+        // A place in the queue first: from there on nothing waits, and correlation ids keep their order.
+        let place = self.frames.reserve().await.map_err(closed)?;
+        let mut next = self.next_correlation_id.lock();
+        let correlation_id = *next;
+        *next = next.wrapping_add(1);
+        let frame = messages::encode_request(request, version, correlation_id, Some(&self.client_id))
+            .map_err(|error| Error::unsupported_version(error.to_string()))?;
+        place.send((frame, Waiting { correlation_id, answer }));
+        Ok(())
+    }
+
+    /// Whether it can still be used, as far as is known.
+    pub fn is_open(&self) -> bool {
+        !self.frames.is_closed()
+    }
+}
+
+/// `None` once the connection has ended.
+type Awaited = Arc<Mutex<Option<VecDeque<Waiting>>>>;
+
+async fn write_frames(mut socket: OwnedWriteHalf, mut queue: mpsc::Receiver<(Bytes, Waiting)>, awaited: Awaited) {
+    while let Some((frame, waiting)) = queue.recv().await {
+        match awaited.lock().as_mut() {
+            Some(waiters) => waiters.push_back(waiting),
+            None => return,
+        }
+        let length = (frame.len() as u32).to_be_bytes();
+        let mut bytes = bytes::Buf::chain(&length[..], frame);
+        if socket.write_all_buf(&mut bytes).await.is_err() {
+            break;
+        }
+    }
+    awaited.lock().take();
+}
+
+async fn read_frames(mut socket: OwnedReadHalf, awaited: Awaited) {
+    while let Some(mut frame) = read_frame(&mut socket).await {
+        let first = awaited.lock().as_mut().and_then(VecDeque::pop_front);
+        match (first, frame.try_get_i32()) {
+            (Some(waiting), Ok(correlation_id)) if waiting.correlation_id == correlation_id => {
+                // Nobody may wait for it any more.
+                let _ = waiting.answer.send(frame);
+            }
+            _ => break,
+        }
+    }
+    awaited.lock().take();
+}
+
+/// `None` at the end of the connection, or where no frame can be.
+async fn read_frame(socket: &mut OwnedReadHalf) -> Option<Bytes> {
+    let length = socket.read_u32().await.ok().filter(|&length| length <= MAX_FRAME)? as usize;
+    let mut frame = BytesMut::with_capacity(length.min(READ_AHEAD));
+    while frame.len() < length {
+        let missing = length - frame.len();
+        frame.reserve(missing.min(READ_AHEAD));
+        if socket.take(missing as u64).read_buf(&mut frame).await.ok()? == 0 {
+            return None;
+        }
+    }
+    Some(frame.freeze())
+}

@@ -1,0 +1,34 @@
+//! A thin client of a cluster, for the command line tools: what Java's admin client does, in so much as they need it.
+//!
+//! - [`Client`]: nodes, connections, metadata, retries.
+//! - [`connection`]: one connection, on which requests may follow each other without waiting.
+//! - [`ClientConfig`]: the settings of Kafka's clients, from a properties file and options.
+//! - [`Error`]: what went wrong, as the Java exception that the tools print.
+//! - [`topics`], [`configs`]: requests that several tools need.
+//!
+//! It is built on the broker's own codec: librdkafka would weigh as much as the whole rest of the program, and speaks
+//! fewer of the APIs that the tools need. It knows nothing of the broker, and nothing in the broker calls it.
+
+pub mod cluster;
+pub mod config;
+pub mod configs;
+pub mod connection;
+pub mod error;
+pub mod log;
+pub mod topics;
+
+pub use cluster::{Client, Node, Target};
+pub use config::ClientConfig;
+pub use connection::Connection;
+pub use error::Error;
+
+use std::future::Future;
+
+/// Runs a tool's work on this thread. Nothing of it uses another one, but for the resolution of names.
+pub fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build();
+    let runtime = runtime.expect("the system lets a process have an epoll descriptor");
+    let outcome = runtime.block_on(work);
+    runtime.shutdown_background();
+    outcome
+}
