@@ -12,6 +12,7 @@
 //!
 //! One more tool is one more line in [`TOOLS`], and a file like `topics.rs`.
 
+pub mod argparse;
 mod console;
 pub mod options;
 mod topic_filter;

@@ -115,15 +115,18 @@ mod tests {
             Spec::with_argument("partitions", "# of partitions", "How many.").of(Kind::Integer).default(&["1"]),
         ];
         // As Kafka's tools print such options.
-        let expected = "\
-Option                                   Description                            
-------                                   -----------                            
---alter                                  Alter the number of partitions and     
-                                           replica assignment.                  
---bootstrap-server <String: server to    REQUIRED: The Kafka server to connect  
-  connect to>                              to.                                  
---partitions <Integer: # of partitions>  How many. (default: 1)                 
-";
-        assert_eq!(text(specs.iter()), expected);
+        let expected = [
+            "Option                                   Description",
+            "------                                   -----------",
+            "--alter                                  Alter the number of partitions and",
+            "                                           replica assignment.",
+            "--bootstrap-server <String: server to    REQUIRED: The Kafka server to connect",
+            "  connect to>                              to.",
+            "--partitions <Integer: # of partitions>  How many. (default: 1)",
+        ];
+        let text = text(specs.iter());
+        assert_eq!(text.lines().map(str::trim_end).collect::<Vec<_>>(), expected);
+        // Both columns are as wide as they need to be, in every line.
+        assert!(text.lines().all(|line| line.len() == 41 + 37), "{text}");
     }
 }
