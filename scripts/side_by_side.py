@@ -27,7 +27,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 @dataclasses.dataclass
 class Measurement:
     names: list  # of the rows it gives
-    unit: str
+    unit: str  # or a list, one for each
     measure: callable  # (broker, topic) → a figure for each row
     more_is_better: bool = True
     prepare: callable = None  # (broker, topic), not measured
@@ -95,10 +95,11 @@ def lines(of, ottla, kafka):
 
     costs = (f"{median(ottla, 'cpu_seconds'):.2f} s | {median(kafka, 'cpu_seconds'):.2f} s "
              f"| {median(ottla, 'resident_mib'):.0f} MiB | {median(kafka, 'resident_mib'):.0f} MiB")
-    for place, name in enumerate(of.names):
+    units = of.unit if isinstance(of.unit, list) else [of.unit] * len(of.names)
+    for place, (name, unit) in enumerate(zip(of.names, units)):
         ours, theirs = (statistics.median(sample.figures[place] for sample in samples) for samples in (ottla, kafka))
-        ratio = ours / theirs if of.more_is_better else theirs / ours
-        yield f"| {name} | {ours:.4g} {of.unit} | {theirs:.4g} {of.unit} | {ratio:.2f} | {costs} |"
+        ratio = "" if unit == "%" else f"{ours / theirs if of.more_is_better else theirs / ours:.2f}"
+        yield f"| {name} | {ours:.4g} {unit} | {theirs:.4g} {unit} | {ratio} | {costs} |"
 
 
 def arguments(description, rounds):

@@ -204,6 +204,10 @@ func rebalanceClassic(o options) (map[string]any, error) {
 	if err := joinAll(others); err != nil {
 		return nil, err
 	}
+	spent, err := costsNow(o)
+	if err != nil {
+		return nil, err
+	}
 	var joins, leaves []time.Duration
 	for range o.rounds {
 		begun := time.Now()
@@ -233,7 +237,8 @@ func rebalanceClassic(o options) (map[string]any, error) {
 			return nil, err
 		}
 	}
-	return map[string]any{"join_ms": medianMillis(joins), "leave_ms": medianMillis(leaves)}, leaveAll(others)
+	result, err := rebalanceResult(o, spent, joins, leaves)
+	return result, errors.Join(err, leaveAll(others))
 }
 
 func expectShares(members []*classicMember, partitions int) error {

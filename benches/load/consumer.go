@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -149,6 +150,10 @@ func rebalanceConsumer(o options) (map[string]any, error) {
 	if err := settle(others); err != nil {
 		return nil, err
 	}
+	spent, err := costsNow(o)
+	if err != nil {
+		return nil, err
+	}
 	var joins, leaves []time.Duration
 	for range o.rounds {
 		begun := time.Now()
@@ -165,6 +170,6 @@ func rebalanceConsumer(o options) (map[string]any, error) {
 		}
 		leaves = append(leaves, time.Since(begun))
 	}
-	err := concurrently(len(others), func(n int) error { return others[n].leave() })
-	return map[string]any{"join_ms": medianMillis(joins), "leave_ms": medianMillis(leaves)}, err
+	result, err := rebalanceResult(o, spent, joins, leaves)
+	return result, errors.Join(err, concurrently(len(others), func(n int) error { return others[n].leave() }))
 }

@@ -2,27 +2,20 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
+	"syscall"
 	"time"
+	"unsafe"
 )
 
-const ticksPerSecond = 100 // of /proc, on Linux
-
-// cpuSeconds is what a process has used, user and system.
+// cpuSeconds is what a process has used, user and system, by its CPU clock, which is finer than /proc tells.
 func cpuSeconds(pid int) (float64, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
+	// clock_getcpuclockid(3): the clock of all threads of a process.
+	const allThreads = 2
+	clock, now := int32(^pid<<3|allThreads), syscall.Timespec{}
+	if _, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&now)), 0); errno != 0 {
+		return 0, fmt.Errorf("the CPU clock of process %d: %w", pid, errno)
 	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.Atoi(fields[12])
-	return float64(user+system) / ticksPerSecond, err
+	return time.Duration(now.Nano()).Seconds(), nil
 }
 
 // perCore is the figure of so many requests since `begun`: in a second, in a second of the broker's CPU, and that CPU.

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -157,6 +158,31 @@ func concurrently(count int, work func(n int) error) error {
 		}
 	}
 	return first
+}
+
+// costs are the CPU seconds that the broker and this program have used.
+type costs struct{ broker, client float64 }
+
+func costsNow(o options) (costs, error) {
+	broker, err := cpuSeconds(o.pid)
+	if err != nil {
+		return costs{}, err
+	}
+	client, err := cpuSeconds(os.Getpid())
+	return costs{broker, client}, err
+}
+
+// rebalanceResult is the time of a rebalance, and what one costs: the broker, and the members, which share the machine with it.
+func rebalanceResult(o options, before costs, joins, leaves []time.Duration) (map[string]any, error) {
+	after, err := costsNow(o)
+	if err != nil {
+		return nil, err
+	}
+	each := 1000 / float64(len(joins)+len(leaves))
+	return map[string]any{
+		"join_ms": medianMillis(joins), "leave_ms": medianMillis(leaves),
+		"broker_cpu_ms": (after.broker - before.broker) * each, "client_cpu_ms": (after.client - before.client) * each,
+	}, nil
 }
 
 func medianMillis(times []time.Duration) float64 {

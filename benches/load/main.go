@@ -1,4 +1,5 @@
-// Command load puts load on a broker and measures it. scripts/bench-vs-kafka and scripts/bench-groups run it.
+// Command load puts load on a broker and measures it. scripts/bench-vs-kafka, scripts/bench-groups and
+// scripts/bench-transactions run it.
 //
 //	load produce BOOTSTRAP TOPIC [-size 1024] [-partitions 1] [-connections 4] [-acks 1] [-megabytes 400]
 //	load fetch   BOOTSTRAP TOPIC [-consumers 1]
@@ -6,6 +7,8 @@
 //	load rebalance  BOOTSTRAP TOPIC -protocol classic|consumer [-members 100] [-partitions 1] [-rounds 5]
 //	load heartbeats BOOTSTRAP TOPIC -protocol classic|consumer -pid BROKER [-members 100] [-partitions 1] [-seconds 10]
 //	load commits    BOOTSTRAP TOPIC -pid BROKER [-partitions 1] [-connections 4] [-seconds 10]
+//	load transactions BOOTSTRAP TOPIC -pid BROKER [-partitions 1] [-connections 4] [-seconds 10] [-size 1024]
+//	load idempotence BOOTSTRAP TOPIC -pid BROKER [-partitions 1] [-connections 4] [-size 1024] [-records 16] [-megabytes 400] [-rounds 5]
 //	load fill-offsets, await-offsets BOOTSTRAP TOPIC [-groups 10000] [-partitions 1] [-connections 4]
 //
 // It prints one line of JSON. All but latency speak the protocol by hand, with requests made beforehand and answers hardly looked at, so
@@ -27,12 +30,13 @@ import (
 type options struct {
 	bootstrap, topic, protocol                                               string
 	size, partitions, connections, consumers, acks, megabytes, rate, seconds int
-	members, groups, rounds, pid                                             int
+	members, groups, rounds, pid, records                                    int
 }
 
 var commands = map[string]func(context.Context, options) (map[string]any, error){
 	"produce": produce, "fetch": fetch, "latency": latency,
 	"rebalance": rebalance, "heartbeats": heartbeats, "commits": commits, "fill-offsets": fillOffsets, "await-offsets": awaitOffsets,
+	"transactions": transactions, "idempotence": idempotence,
 }
 
 func main() {
@@ -53,7 +57,8 @@ func main() {
 	flags.StringVar(&o.protocol, "protocol", "classic", "of the groups: classic or consumer")
 	flags.IntVar(&o.members, "members", 100, "of groups")
 	flags.IntVar(&o.groups, "groups", 10_000, "with committed offsets")
-	flags.IntVar(&o.rounds, "rounds", 5, "that a member joins and leaves")
+	flags.IntVar(&o.rounds, "rounds", 5, "that a member joins and leaves, or a load is repeated")
+	flags.IntVar(&o.records, "records", 16, "of a batch")
 	flags.IntVar(&o.pid, "pid", 0, "the broker's process, whose CPU time counts")
 	flags.Parse(os.Args[4:])
 
