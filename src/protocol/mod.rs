@@ -8,6 +8,7 @@
 //! - [`produce`], [`fetch`]: written by hand, for these carry the records and must not copy them.
 //! - [`leader`]: what both of them tell of the leader.
 //! - [`offset_commit`], [`offset_fetch`]: by hand, for the crate lags Kafka by a version, and the first is hot.
+//! - [`heartbeat`], [`consumer_group_heartbeat`]: by hand, for all members send these all the time; with the crate's structs.
 //! - [`frame`]: an encoded response, which may have pieces of files between its bytes.
 //! - [`wire`]: the primitive types that the hand-written codecs are made of.
 //!
@@ -15,10 +16,12 @@
 //! allocate beyond a fixed multiple of the frame's own size. What Kafka accepts is accepted, leftover bytes after a
 //! body among it: librdkafka and kafka-go send some.
 
+pub mod consumer_group_heartbeat;
 pub mod errors;
 pub mod fetch;
 pub mod frame;
 pub mod header;
+pub mod heartbeat;
 pub mod leader;
 pub mod messages;
 pub mod offset_commit;

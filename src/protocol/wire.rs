@@ -248,6 +248,10 @@ impl Writer {
         Writer { bytes, flexible }
     }
 
+    pub fn i8(&mut self, value: i8) {
+        self.bytes.put_i8(value);
+    }
+
     pub fn i16(&mut self, value: i16) {
         self.bytes.put_i16(value);
     }

@@ -24,7 +24,9 @@ use ottla::protocol::offset_commit::OffsetCommitRequest;
 use ottla::protocol::offset_fetch::OffsetFetchRequest;
 use ottla::protocol::produce::ProduceRequest;
 use ottla::protocol::versions::SERVED;
-use ottla::protocol::{ApiKey, RequestHeader, messages, schema, write_txn_markers};
+use ottla::protocol::{
+    ApiKey, DecodeError, RequestHeader, consumer_group_heartbeat, heartbeat, messages, schema, write_txn_markers,
+};
 use serde_json::{Value, json};
 
 /// The checks of an API's request and response: the frame, its header (already off the frame's front), Kafka's JSON.
@@ -59,14 +61,14 @@ fn codec(api_key: ApiKey) -> Codec {
             read: |body, version| OffsetFetchRequest::decode(body, version).ok().map(|request| format!("{request:?}")),
         },
         ApiKey::JoinGroup => of_crate::<kafka::JoinGroupRequest>(),
-        ApiKey::Heartbeat => of_crate::<kafka::HeartbeatRequest>(),
+        ApiKey::Heartbeat => by_hand::<kafka::HeartbeatRequest>(),
         ApiKey::LeaveGroup => of_crate::<kafka::LeaveGroupRequest>(),
         ApiKey::SyncGroup => of_crate::<kafka::SyncGroupRequest>(),
         ApiKey::DescribeGroups => of_crate::<kafka::DescribeGroupsRequest>(),
         ApiKey::ListGroups => of_crate::<kafka::ListGroupsRequest>(),
         ApiKey::DeleteGroups => of_crate::<kafka::DeleteGroupsRequest>(),
         ApiKey::OffsetDelete => of_crate::<kafka::OffsetDeleteRequest>(),
-        ApiKey::ConsumerGroupHeartbeat => of_crate::<kafka::ConsumerGroupHeartbeatRequest>(),
+        ApiKey::ConsumerGroupHeartbeat => by_hand::<kafka::ConsumerGroupHeartbeatRequest>(),
         ApiKey::ConsumerGroupDescribe => of_crate::<kafka::ConsumerGroupDescribeRequest>(),
         ApiKey::ListConfigResources => of_crate::<kafka::ListConfigResourcesRequest>(),
         ApiKey::AddPartitionsToTxn => of_crate::<kafka::AddPartitionsToTxnRequest>(),
@@ -112,11 +114,65 @@ where
     }
 }
 
+/// The crate's structs, read and written by hand.
+trait ByHand: Request + std::fmt::Debug {
+    fn read(body: &mut Bytes, version: i16) -> Result<Self, DecodeError>;
+    fn write_response(header: &RequestHeader, response: &Self::Response) -> Bytes;
+}
+
+impl ByHand for kafka::HeartbeatRequest {
+    fn read(body: &mut Bytes, version: i16) -> Result<Self, DecodeError> {
+        heartbeat::decode(body, version)
+    }
+
+    fn write_response(header: &RequestHeader, response: &kafka::HeartbeatResponse) -> Bytes {
+        heartbeat::encode_response(header, response)
+    }
+}
+
+impl ByHand for kafka::ConsumerGroupHeartbeatRequest {
+    fn read(body: &mut Bytes, version: i16) -> Result<Self, DecodeError> {
+        consumer_group_heartbeat::decode(body, version)
+    }
+
+    fn write_response(header: &RequestHeader, response: &kafka::ConsumerGroupHeartbeatResponse) -> Bytes {
+        consumer_group_heartbeat::encode_response(header, response).expect("a response")
+    }
+}
+
+fn by_hand<T: ByHand>() -> Codec
+where
+    T::Response: std::fmt::Debug,
+{
+    Codec {
+        request: |frame, header, body, json| {
+            let request = T::read(body, header.api_version).expect("a request");
+            check_read_request(&request, frame, header, body, json);
+        },
+        response: |frame, header, body, json| {
+            check_response::<T>(frame, header, body.clone(), json);
+            let response = messages::decode_response::<T>(&mut body.clone(), header.api_version).expect("a response");
+            assert_eq!(T::write_response(header, &response), frame, "the bytes of the response");
+        },
+        read: |body, version| T::read(body, version).ok().map(|request| format!("{request:?}")),
+    }
+}
+
 fn check_request<T: Request + std::fmt::Debug>(frame: &Bytes, header: &RequestHeader, body: &mut Bytes, json: &Value) {
     let request: T = messages::decode(body, header.api_version).expect("a request");
-    assert_matches(json, &debug_tree(&request), "request");
+    check_read_request(&request, frame, header, body, json);
+}
+
+fn check_read_request<T: Request + std::fmt::Debug>(
+    request: &T,
+    frame: &Bytes,
+    header: &RequestHeader,
+    body: &Bytes,
+    json: &Value,
+) {
+    assert_matches(json, &debug_tree(request), "request");
     let again =
-        messages::encode_request(&request, header.api_version, header.correlation_id, header.client_id.as_deref())
+        messages::encode_request(request, header.api_version, header.correlation_id, header.client_id.as_deref())
             .expect("the request again");
     if body.is_empty() {
         assert_eq!(again, frame, "the bytes of the request");

@@ -8,18 +8,18 @@ use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeart
 use super::Call;
 use crate::coordinator::group::consumer::{self, validate_consumer_group_heartbeat};
 use crate::net::Response;
-use crate::protocol::{ApiError, ErrorCode};
+use crate::protocol::{ApiError, ErrorCode, consumer_group_heartbeat};
 use crate::server::request::RequestError;
 
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
-    let request: ConsumerGroupHeartbeatRequest = call.decode()?;
+    let request = call.decode_by_hand(consumer_group_heartbeat::decode)?;
     let response = heartbeat(&call, &request).await.unwrap_or_else(|error| {
         call.note_refusal(&error);
         ConsumerGroupHeartbeatResponse::default()
             .with_error_code(error.code.code())
             .with_error_message(error.wire_message())
     });
-    call.encode(&response)
+    Ok(consumer_group_heartbeat::encode_response(&call.header, &response)?.into())
 }
 
 async fn heartbeat(

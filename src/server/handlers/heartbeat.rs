@@ -4,19 +4,19 @@
 //! v3+: static members (KIP-345). While the group is being read from the log every heartbeat is good: the sessions begin
 //! anew after it.
 
-use kafka_protocol::messages::{HeartbeatRequest, HeartbeatResponse};
+use kafka_protocol::messages::HeartbeatResponse;
 
 use super::Call;
 use crate::coordinator::shard::CoordinatorError;
 use crate::net::Response;
-use crate::protocol::ErrorCode;
+use crate::protocol::{ErrorCode, heartbeat};
 use crate::server::request::RequestError;
 
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
-    let request: HeartbeatRequest = call.decode()?;
+    let request = call.decode_by_hand(heartbeat::decode)?;
     let failed = |code: ErrorCode| HeartbeatResponse::default().with_error_code(code.code());
     if request.group_id.is_empty() {
-        return call.encode(&failed(ErrorCode::InvalidGroupId));
+        return Ok(heartbeat::encode_response(&call.header, &failed(ErrorCode::InvalidGroupId)).into());
     }
     let beat = call.broker.groups.run(&request.group_id, |shard, step| shard.heartbeat(step, &request)).await;
     let response = match beat {
@@ -24,5 +24,5 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
         Err(CoordinatorError::LoadInProgress) => HeartbeatResponse::default(),
         Err(error) => failed(error.code()),
     };
-    call.encode(&response)
+    Ok(heartbeat::encode_response(&call.header, &response).into())
 }
