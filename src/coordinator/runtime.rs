@@ -103,11 +103,19 @@ struct Inner<S: CoordinatorShard> {
     /// The newest image that [`Runtime::apply`] was given: what is published is behind it until everybody has taken it
     /// over. Locked after a shard, never before one.
     image: Mutex<Arc<MetadataImage>>,
-    /// When each shard's next timer is due. Locked after a shard, never before one.
-    deadlines: Mutex<BTreeSet<(Duration, PartitionId)>>,
-    /// The first deadline moved to an earlier time.
+    /// Locked after a shard, never before one.
+    deadlines: Mutex<Deadlines>,
+    /// There is a deadline before the timers wake.
     earlier: Notify,
     next_reply: AtomicU64,
+}
+
+/// When each shard's next timer is due.
+#[derive(Default)]
+struct Deadlines {
+    queue: BTreeSet<(Duration, PartitionId)>,
+    /// When the timers look at the queue next; `None`: they do so now.
+    wake: Option<Duration>,
 }
 
 /// A shard in one of its states.
@@ -455,14 +463,14 @@ impl<S: CoordinatorShard> Inner<S> {
             return;
         }
         let mut deadlines = self.deadlines.lock();
-        // The timers sleep until then at the latest: a deadline that moves away, as with every heartbeat, wakes nobody.
-        let first = deadlines.first().map(|(deadline, _)| *deadline);
         if let Some(before) = active.deadline {
-            deadlines.remove(&(before, id));
+            deadlines.queue.remove(&(before, id));
         }
         if let Some(deadline) = deadline {
-            deadlines.insert((deadline, id));
-            if first.is_none_or(|first| deadline < first) {
+            deadlines.queue.insert((deadline, id));
+            // One that moves away, as with every heartbeat, wakes nobody.
+            if deadlines.wake.is_some_and(|wake| deadline < wake) {
+                deadlines.wake = None;
                 self.earlier.notify_one();
             }
         }
@@ -521,7 +529,7 @@ impl<S: CoordinatorShard> Inner<S> {
             if let State::Active(active) = std::mem::replace(&mut hosted.state, State::Closed)
                 && let Some(deadline) = active.deadline
             {
-                self.deadlines.lock().remove(&(deadline, id));
+                self.deadlines.lock().queue.remove(&(deadline, id));
             }
             info!(topic = self.params.topic, partition = %id, epoch = %hosted.leader_epoch, "coordinator resigned");
         }
@@ -532,13 +540,13 @@ impl<S: CoordinatorShard> Inner<S> {
         if let Ok(hosted) = self.hosted(id) {
             hosted.lock().state = State::Failed;
         }
-        self.deadlines.lock().retain(|(_, other)| *other != id);
+        self.deadlines.lock().queue.retain(|(_, other)| *other != id);
     }
 
     /// Lets all timers of a shard fire that are due.
     fn fire(self: &Arc<Self>, id: PartitionId) {
         let Ok(hosted) = self.hosted(id) else {
-            self.deadlines.lock().retain(|(_, other)| *other != id);
+            self.deadlines.lock().queue.retain(|(_, other)| *other != id);
             return;
         };
         loop {
@@ -574,23 +582,26 @@ async fn run_timers<S: CoordinatorShard>(runtime: Weak<Inner<S>>) {
     const LONGEST_SLEEP: Duration = Duration::from_secs(1);
     loop {
         let Some(inner) = runtime.upgrade() else { return };
-        let first = inner.deadlines.lock().first().copied();
         let now = inner.params.clock.monotonic();
-        match first {
-            Some((deadline, id)) if deadline <= now => {
-                // It may write, and go through all that the shard knows.
-                let fired = inner.clone();
-                let firing = spawn_blocking(move || fired.fire(id));
-                if firing.await.is_err() {
-                    error!(topic = inner.params.topic, partition = %id,
-                        "a coordinator's timer ended by a panic: its groups or transactions are not served any more");
-                    inner.fail(id);
-                }
-            }
-            first => {
-                let sleep = first.map_or(LONGEST_SLEEP, |(deadline, _)| (deadline - now).min(LONGEST_SLEEP));
-                let _ = timeout(sleep, inner.earlier.notified()).await;
-            }
+        let (due, sleep) = {
+            let mut deadlines = inner.deadlines.lock();
+            let first = deadlines.queue.first().copied();
+            let due = first.filter(|(deadline, _)| *deadline <= now);
+            let sleep = first.map_or(LONGEST_SLEEP, |(deadline, _)| deadline.saturating_sub(now).min(LONGEST_SLEEP));
+            deadlines.wake = if due.is_none() { Some(now + sleep) } else { None };
+            (due, sleep)
+        };
+        let Some((_, id)) = due else {
+            let _ = timeout(sleep, inner.earlier.notified()).await;
+            continue;
+        };
+        // It may write, and go through all that the shard knows.
+        let fired = inner.clone();
+        let firing = spawn_blocking(move || fired.fire(id));
+        if firing.await.is_err() {
+            error!(topic = inner.params.topic, partition = %id,
+                "a coordinator's timer ended by a panic: its groups or transactions are not served any more");
+            inner.fail(id);
         }
     }
 }

@@ -313,13 +313,13 @@ async fn callers_that_wait_are_answered_by_a_later_step_or_the_end_of_the_shard(
     };
     node.add(2).await.unwrap();
     let waiting = tokio::spawn(wait(Some(Duration::from_secs(60))));
-    while node.runtime.inner.deadlines.lock().is_empty() {
+    while node.runtime.inner.deadlines.lock().queue.is_empty() {
         tokio::task::yield_now().await;
     }
     node.clock.advance(Duration::from_secs(61));
     assert_eq!(waiting.await.unwrap(), Ok(2));
     assert_eq!(node.sum().await, 1002);
-    assert!(node.runtime.inner.deadlines.lock().is_empty());
+    assert!(node.runtime.inner.deadlines.lock().queue.is_empty());
 
     // One that gives up leaves nothing behind.
     let waiting = tokio::spawn(wait(None));
@@ -336,12 +336,12 @@ async fn callers_that_wait_are_answered_by_a_later_step_or_the_end_of_the_shard(
     assert_eq!(callers(), 0);
 
     let waiting = tokio::spawn(wait(Some(Duration::from_secs(600))));
-    while node.runtime.inner.deadlines.lock().is_empty() {
+    while node.runtime.inner.deadlines.lock().queue.is_empty() {
         tokio::task::yield_now().await;
     }
     node.elect(BrokerId(2));
     assert_eq!(waiting.await.unwrap(), Err(CoordinatorError::NotCoordinator));
-    assert!(node.runtime.inner.deadlines.lock().is_empty());
+    assert!(node.runtime.inner.deadlines.lock().queue.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
