@@ -29,6 +29,9 @@ type classicMember struct {
 	id         string
 	generation int32
 	owned      int // partitions
+
+	beat           []byte // the heartbeat of a generation, which is sent often
+	beatGeneration int32
 }
 
 // join goes on until the member has its part of a generation of so many members.
@@ -161,10 +164,18 @@ func (m *classicMember) heartbeatRequest() *kmsg.HeartbeatRequest {
 	return request
 }
 
+// heartbeat gives the error code of the answer.
 func (m *classicMember) heartbeat() (int16, error) {
-	response := kmsg.NewPtrHeartbeatResponse()
-	err := m.c.ask(m.heartbeatRequest(), response)
-	return response.ErrorCode, err
+	if m.beat == nil || m.beatGeneration != m.generation {
+		m.beat, m.beatGeneration = frame(m.heartbeatRequest()), m.generation
+	}
+	if _, err := m.c.Write(m.beat); err != nil {
+		return 0, err
+	}
+	if err := m.c.receiveFrame(); err != nil {
+		return 0, err
+	}
+	return heartbeatCode(m.c.answer)
 }
 
 // leaveAll has members of one group leave it in one request.
@@ -173,7 +184,7 @@ func leaveAll(members []*classicMember) error {
 	request.Version, request.Group = 5, members[0].name
 	for _, m := range members {
 		request.Members = append(request.Members, kmsg.LeaveGroupRequestMember{MemberID: m.id})
-		m.id, m.generation = "", 0
+		m.id, m.generation, m.beat = "", 0, nil
 	}
 	response := kmsg.NewPtrLeaveGroupResponse()
 	if err := members[0].c.ask(request, response); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -15,8 +16,11 @@ type consumerGroup struct {
 	name, topic string
 	partitions  int
 
-	mutex  sync.Mutex
-	owners map[int32]*consumerMember
+	mutex       sync.Mutex
+	owners      map[int32]*consumerMember
+	moved       bool // since it was looked at last
+	size        int  // of which it was looked at
+	settledThen bool
 }
 
 // consumerMember gives a partition back as soon as it is told to, and says so with its next heartbeat.
@@ -27,6 +31,10 @@ type consumerMember struct {
 	epoch   int32
 	owned   []kmsg.ConsumerGroupHeartbeatRequestTopic
 	changed bool // since the broker has been told what it owns
+
+	// A heartbeat that says nothing new, the epoch it is of, and the answer to it that says nothing new: both are common.
+	beat, still []byte
+	beatEpoch   int32
 }
 
 func (m *consumerMember) heartbeatRequest() *kmsg.ConsumerGroupHeartbeatRequest {
@@ -44,8 +52,26 @@ func (m *consumerMember) heartbeatRequest() *kmsg.ConsumerGroupHeartbeatRequest 
 
 // heartbeat takes over what the broker answers. Two members never own the same partition.
 func (m *consumerMember) heartbeat() error {
+	told := m.epoch == 0 || m.changed
+	request := m.beat
+	if told || request == nil || m.beatEpoch != m.epoch {
+		request = frame(m.heartbeatRequest())
+		if !told {
+			m.beat, m.beatEpoch, m.still = request, m.epoch, nil
+		}
+	}
+	if _, err := m.c.Write(request); err != nil {
+		return err
+	}
+	if err := m.c.receiveFrame(); err != nil {
+		return err
+	}
+	if !told && bytes.Equal(m.c.answer, m.still) {
+		return nil
+	}
 	response := kmsg.NewPtrConsumerGroupHeartbeatResponse()
-	if err := m.c.ask(m.heartbeatRequest(), response); err != nil {
+	response.Version = 1
+	if err := m.c.decode(response); err != nil {
 		return err
 	}
 	if err := kerr.ErrorForCode(response.ErrorCode); err != nil {
@@ -56,6 +82,9 @@ func (m *consumerMember) heartbeat() error {
 	}
 	m.epoch, m.changed = response.MemberEpoch, false
 	if response.Assignment == nil {
+		if !told && m.epoch == m.beatEpoch {
+			m.still = bytes.Clone(m.c.answer)
+		}
 		return nil
 	}
 	m.changed = true
@@ -76,6 +105,7 @@ func (m *consumerMember) heartbeat() error {
 }
 
 func (m *consumerMember) disown() {
+	m.moved = true
 	for partition, owner := range m.owners {
 		if owner == m {
 			delete(m.owners, partition)
@@ -90,7 +120,7 @@ func (m *consumerMember) leave() error {
 	if err := m.c.ask(m.heartbeatRequest(), response); err != nil {
 		return err
 	}
-	m.epoch, m.owned = 0, nil
+	m.epoch, m.owned, m.beat, m.still = 0, nil, nil, nil
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.disown()
@@ -101,6 +131,9 @@ func (m *consumerMember) leave() error {
 func (g *consumerGroup) settled(members int) bool {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
+	if !g.moved && g.size == members {
+		return g.settledThen
+	}
 	parts := map[*consumerMember]int{}
 	for _, owner := range g.owners {
 		parts[owner]++
@@ -109,7 +142,9 @@ func (g *consumerGroup) settled(members int) bool {
 	for _, part := range parts {
 		fewest = min(fewest, part)
 	}
-	return len(g.owners) == g.partitions && len(parts) == members && fewest == g.partitions/members
+	g.moved, g.size = false, members
+	g.settledThen = len(g.owners) == g.partitions && len(parts) == members && fewest == g.partitions/members
+	return g.settledThen
 }
 
 // settle has the members heartbeat, each as soon as its last heartbeat is answered, until all have their final part.

@@ -123,12 +123,20 @@ func fill(o options, name string, connections []*conn) ([]kmsg.Request, func() e
 	return requests, func() error { return concurrently(len(members), func(n int) error { return members[n].leave() }) }, err
 }
 
-// heartbeatError finds the error in an answer of either protocol: it follows the correlation id, the tags, and the throttle time.
-func heartbeatError(answer []byte) error {
+// heartbeatCode finds the error in an answer of either protocol: it follows the correlation id, the tags, and the throttle time.
+func heartbeatCode(answer []byte) (int16, error) {
 	if len(answer) < 11 {
-		return fmt.Errorf("an answer of %d bytes", len(answer))
+		return 0, fmt.Errorf("an answer of %d bytes", len(answer))
 	}
-	return kerr.ErrorForCode(int16(binary.BigEndian.Uint16(answer[9:])))
+	return int16(binary.BigEndian.Uint16(answer[9:])), nil
+}
+
+func heartbeatError(answer []byte) error {
+	code, err := heartbeatCode(answer)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(code)
 }
 
 // coordinatorComes says whether an error is that of a group's coordinator which is not there yet. If so, it asks for it and waits a little.
