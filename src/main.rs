@@ -12,11 +12,11 @@ use ottla::cli::{Arguments, kafka, run, start};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    forgo_huge_pages();
     if let Some((tool, arguments)) = kafka::called(std::env::args_os()) {
         return (tool.run)(&arguments).into();
     }
     let arguments = Arguments::of_process();
-    forgo_huge_pages();
     match &arguments.tool {
         Some(tool) => tool.run().into(),
         None => run(&arguments, start).into(),

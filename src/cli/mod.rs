@@ -3,21 +3,28 @@
 //! The outermost layer; only `main` calls it. 0: ended as asked. 1: could not start or could not go on, the reason
 //! stands on standard error or in the log. 2: the arguments make no sense.
 
+mod container;
 mod dump_log;
+mod health;
 pub mod kafka;
 mod node;
 mod ready_file;
 mod server;
+mod server_script;
 mod settings;
 mod signals;
+mod storage_tool;
 mod verify_log;
+mod zookeeper;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+pub use container::ContainerArguments;
 pub use dump_log::DumpLogArguments;
+pub use health::HealthArguments;
 pub use node::start;
 pub use server::{NodeFailure, RunningNode, run};
 pub use verify_log::VerifyLogArguments;
@@ -58,7 +65,9 @@ impl Arguments {
 /// What `ottla` can do instead of serving.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Tool {
+    Container(ContainerArguments),
     DumpLog(DumpLogArguments),
+    Health(HealthArguments),
     VerifyLog(VerifyLogArguments),
 }
 
@@ -66,7 +75,9 @@ impl Tool {
     /// Runs to its end; returns the process's exit code.
     pub fn run(&self) -> u8 {
         match self {
+            Tool::Container(arguments) => container::run(arguments),
             Tool::DumpLog(arguments) => dump_log::run(arguments),
+            Tool::Health(arguments) => health::run(arguments),
             Tool::VerifyLog(arguments) => verify_log::run(arguments),
         }
     }

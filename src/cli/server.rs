@@ -1,9 +1,11 @@
 //! `ottla` itself: reads the settings, runs the node until it is told to end, and leaves nothing behind that it should
 //! not.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -17,6 +19,7 @@ use super::signals::EndSignals;
 use super::{Arguments, refuse, settings};
 use crate::config::{BrokerConfig, Endpoint};
 use crate::telemetry;
+use crate::types::BrokerId;
 
 /// Threads that may wait for disks at the same time.
 const BLOCKING_THREADS: usize = 64;
@@ -58,11 +61,44 @@ where
         Ok(data) => data,
         Err(error) => return refuse(&[format!("no temporary directory: {error}")]),
     };
-    let config = match load(arguments, data.as_ref()) {
+    let given = match settings::read(arguments, data.as_ref().map(TempDir::path)) {
+        Ok(given) => given,
+        Err(reason) => return refuse(&[reason]),
+    };
+    let code = serve_with(given, arguments.ready_file.as_deref(), Announcement::InOneLine, start);
+    if let Some(data) = data
+        && let Err(error) = data.close()
+    {
+        warn!(%error, "the temporary directory could not be removed");
+    }
+    code
+}
+
+/// How it is told that the node serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Announcement {
+    InOneLine,
+    /// Also by the lines of Kafka's log that scripts and test modules wait for.
+    AsKafka,
+}
+
+/// Runs a node with these settings until a signal, the log being set up. Returns the process's exit code.
+pub(super) fn serve_with<N, F>(
+    given: BTreeMap<String, String>,
+    ready_file: Option<&Path>,
+    announcement: Announcement,
+    start: impl FnOnce(BrokerConfig) -> F,
+) -> u8
+where
+    N: RunningNode,
+    F: Future<Output = Result<N, NodeFailure>>,
+{
+    let config = match load(given) {
         Ok(config) => config,
         Err(reasons) => return refuse(&reasons),
     };
-    let ready_file = match arguments.ready_file.as_deref().map(ReadyFile::prepare).transpose() {
+    let node_id = config.node_id;
+    let ready_file = match ready_file.map(ReadyFile::prepare).transpose() {
         Ok(ready_file) => ready_file,
         Err(error) => return refuse(&[format!("--ready-file: {error}")]),
     };
@@ -73,7 +109,7 @@ where
     };
     let ended = runtime.block_on(async {
         let signals = EndSignals::listen().map_err(|error| NodeFailure(format!("no signal handlers: {error}")))?;
-        serve(start(config), signals, ready_file).await
+        serve(start(config), signals, ready_file, |endpoints| announce(endpoints, announcement, node_id)).await
     });
     let (code, grace) = match ended {
         Ok(Ended::Cleanly) => (0, BLOCKING_GRACE),
@@ -85,11 +121,6 @@ where
         }
     };
     runtime.shutdown_timeout(grace);
-    if let Some(data) = data
-        && let Err(error) = data.close()
-    {
-        warn!(%error, "the temporary directory could not be removed");
-    }
     code
 }
 
@@ -106,6 +137,7 @@ async fn serve<N: RunningNode>(
     start: impl Future<Output = Result<N, NodeFailure>>,
     mut signals: EndSignals,
     ready_file: Option<ReadyFile>,
+    announce: impl FnOnce(&[Endpoint]),
 ) -> Result<Ended, NodeFailure> {
     let node = tokio::select! {
         node = start => node?,
@@ -153,15 +185,30 @@ async fn serve<N: RunningNode>(
     }
 }
 
-/// The one line that is printed whatever the log lets through.
-fn announce(endpoints: &[Endpoint]) {
+/// What is printed whatever the log lets through.
+fn announce(endpoints: &[Endpoint], announcement: Announcement, node_id: BrokerId) {
     let addresses: Vec<String> = endpoints.iter().map(address).collect();
+    let mut text = format!("ottla {} serves on {}\n", env!("CARGO_PKG_VERSION"), addresses.join(" "));
+    if announcement == Announcement::AsKafka {
+        let ready = [
+            (
+                format!(
+                    "[BrokerLifecycleManager id={node_id}] The broker has been unfenced. Transitioning from RECOVERY to RUNNING."
+                ),
+                "kafka.server.BrokerLifecycleManager",
+            ),
+            (format!("[KafkaRaftServer nodeId={node_id}] Kafka Server started"), "kafka.server.KafkaRaftServer"),
+            // Before Kafka 4, with ZooKeeper.
+            (format!("[KafkaServer id={node_id}] started"), "kafka.server.KafkaServer"),
+        ];
+        text.extend(ready.map(|(message, logger)| telemetry::info_line(&message, logger)));
+    }
     // Nobody may be there to read it.
-    let _ = writeln!(io::stdout(), "ottla {} serves on {}", env!("CARGO_PKG_VERSION"), addresses.join(" "));
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-fn load(arguments: &Arguments, data: Option<&TempDir>) -> Result<BrokerConfig, Vec<String>> {
-    let given = settings::read(arguments, data.map(TempDir::path)).map_err(|reason| vec![reason])?;
+fn load(given: BTreeMap<String, String>) -> Result<BrokerConfig, Vec<String>> {
     match BrokerConfig::load(given) {
         Ok(loaded) => {
             loaded.warnings.iter().for_each(|warning| warn!("{warning}"));

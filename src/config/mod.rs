@@ -13,6 +13,7 @@ mod group;
 pub mod java;
 pub mod keys;
 pub mod loggers;
+pub mod ottla;
 pub mod properties;
 #[cfg(test)]
 mod recorded;
@@ -27,4 +28,5 @@ pub use dynamic::{ConfigMap, DynamicBrokerConfig};
 pub use endpoint::{Endpoint, SecurityProtocol};
 pub use group::ConsumerGroupConfig;
 pub use java::double_text;
+pub use ottla::OttlaConfig;
 pub use topic::TopicConfig;

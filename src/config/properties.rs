@@ -1,10 +1,11 @@
-//! The text of a properties file, read as `java.util.Properties.load` reads it.
+//! The text of a properties file, read as `java.util.Properties.load` reads it; and how a value is written there.
 //!
 //! Bytes are Latin-1. `#` and `!` begin comments; `=`, `:` or white space divide key from value; a backslash escapes
 //! the next character (`\t`, `\n`, `\r`, `\f`, `\uXXXX` have their meaning), and at the end of a line joins it with
 //! the next one, whose indentation is dropped. A later key wins.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// The only way in which a properties file can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +24,24 @@ pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, String>, PropertiesError> 
         entries.insert(convert(key)?, convert(value)?);
     }
     Ok(entries)
+}
+
+/// Escapes a value as `java.util.Properties.store` does.
+pub fn escape(value: &str) -> String {
+    let mut escaped = String::with_capacity(value.len());
+    for (index, unit) in value.encode_utf16().enumerate() {
+        match u8::try_from(unit) {
+            Ok(b' ') if index == 0 => escaped.push_str("\\ "),
+            Ok(b'\t') => escaped.push_str("\\t"),
+            Ok(b'\n') => escaped.push_str("\\n"),
+            Ok(b'\r') => escaped.push_str("\\r"),
+            Ok(b'\x0C') => escaped.push_str("\\f"),
+            Ok(byte @ (b'\\' | b'=' | b':' | b'#' | b'!')) => escaped.extend(['\\', byte as char]),
+            Ok(byte @ b' '..=b'~') => escaped.push(byte as char),
+            _ => write!(escaped, "\\u{unit:04X}").expect("writing to a string succeeds"),
+        }
+    }
+    escaped
 }
 
 fn is_blank(byte: u8) -> bool {

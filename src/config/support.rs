@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::broker::ConfigProblem;
 use super::endpoint::{Endpoint, SecurityProtocol};
 use super::keys::{ConfigKey, Values, broker_keys};
+use super::ottla;
 use super::synonyms::listener_key;
 use super::validator::parse_voter;
 use super::value::{ConfigError, ConfigValue};
@@ -277,7 +278,12 @@ impl Findings {
     }
 
     fn judge_unknown(&mut self, name: &str) {
-        if of(name) == Support::Protects {
+        if ottla::KEYS.contains(&name) {
+            return;
+        }
+        if name.starts_with("ottla.") {
+            self.warnings.push(format!("{name} is not a setting of Ottla and is ignored"));
+        } else if of(name) == Support::Protects {
             self.refuse(
                 name,
                 format!("{name} protects the broker and is not supported yet; remove it to start without"),

@@ -34,17 +34,37 @@ pub struct ConnectionContext {
     pub peer: SocketAddr,
     pub local: SocketAddr,
     client: OnceLock<Box<ClientInformation>>,
+    at_work: AtomicBool,
     pub(super) control: Control,
 }
 
 impl ConnectionContext {
     pub fn new(id: u64, listener: Arc<ListenerInfo>, peer: SocketAddr, local: SocketAddr) -> ConnectionContext {
-        ConnectionContext { id, listener, peer, local, client: OnceLock::new(), control: Control::default() }
+        ConnectionContext {
+            id,
+            listener,
+            peer,
+            local,
+            client: OnceLock::new(),
+            at_work: AtomicBool::new(false),
+            control: Control::default(),
+        }
     }
 
     /// Keeps what the client said of itself. Later calls change nothing.
     pub fn set_client(&self, client: ClientInformation) {
         let _ = self.client.set(Box::new(client));
+    }
+
+    /// Whether the client has asked for more than where to go; see [`ConnectionContext::set_at_work`].
+    pub fn is_at_work(&self) -> bool {
+        self.at_work.load(Ordering::Relaxed)
+    }
+
+    /// Notes that it has. True the first time.
+    pub fn set_at_work(&self) -> bool {
+        // Most of the time it is noted already; then the cache line is not written.
+        !self.is_at_work() && !self.at_work.swap(true, Ordering::Relaxed)
     }
 
     /// What the client said of itself, if it did.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::advertised::AdvertisedAddresses;
 use super::fetch_session::FetchSessionCache;
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
@@ -19,6 +20,7 @@ pub struct Broker {
     /// The settings in force.
     pub settings: Settings,
     pub cluster_id: String,
+    pub addresses: AdvertisedAddresses,
     pub clock: Arc<dyn Clock>,
     pub metadata: MetadataHandle,
     pub controller: ControllerHandle,

@@ -1,5 +1,6 @@
 //! The broker as a whole: puts the layers together, and answers requests.
 
+mod advertised;
 mod authorized_operations;
 mod broker;
 mod dispatch;

@@ -24,10 +24,11 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tracing::{error, info, warn};
 
 use self::registration::Registration;
+use super::advertised::AdvertisedAddresses;
 use super::broker::Broker;
 use super::dispatch::Dispatcher;
 use super::fetch_session::FetchSessionCache;
-use super::topics::RefusedTopics;
+use super::topics::{RefusedTopics, create_test_topics};
 use crate::clock::{Clock, SystemClock};
 use crate::config::dynamic::DynamicBrokerConfig;
 use crate::config::topic::TopicConfig;
@@ -151,6 +152,7 @@ impl Node {
             config: config.clone(),
             settings,
             cluster_id,
+            addresses: AdvertisedAddresses::new(&config, &bound, clock.clone()),
             clock,
             controller: controller.clone(),
             replicas: replicas.clone(),
@@ -167,6 +169,7 @@ impl Node {
             })
             .await?;
         registration.unfence().await?;
+        create_test_topics(&broker).await;
 
         let handler = Arc::new(Dispatcher::new(broker.clone()));
         let mut endpoints = Vec::new();

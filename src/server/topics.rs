@@ -99,6 +99,44 @@ pub async fn auto_create(broker: &Broker, names: &[&str]) {
     }
 }
 
+/// Creates what `ottla.test.topics` names, unless it is there: whoever finds the broker finds them.
+pub async fn create_test_topics(broker: &Broker) {
+    let wanted: Vec<CreatableTopic> = broker
+        .config
+        .ottla
+        .test_topics
+        .iter()
+        .map(|topic| {
+            let policy = topic.cleanup_policy.as_deref().map(|policy| settings(&[("cleanup.policy", policy)]));
+            CreatableTopic::default()
+                .with_name(StrBytes::from_string(topic.name.clone()).into())
+                .with_num_partitions(topic.partitions)
+                .with_replication_factor(topic.replication_factor)
+                .with_configs(policy.unwrap_or_default())
+        })
+        .collect();
+    if wanted.is_empty() {
+        return;
+    }
+    let request = CreateTopicsRequest::default().with_timeout_ms(CREATE_TIMEOUT_MS).with_topics(wanted);
+    match broker.controller.create_topics(request).await {
+        Ok(response) => {
+            for topic in &response.topics {
+                match ErrorCode::from_code(topic.error_code) {
+                    Some(ErrorCode::None | ErrorCode::TopicAlreadyExists) => {}
+                    error => warn!(
+                        topic = topic.name.as_str(),
+                        error = error.map_or("unknown", ErrorCode::name),
+                        reason = topic.error_message.as_deref().unwrap_or_default(),
+                        "a topic of ottla.test.topics was not created"
+                    ),
+                }
+            }
+        }
+        Err(error) => warn!(%error, "the topics of ottla.test.topics were not created"),
+    }
+}
+
 /// What an operator may do about it.
 fn hint(topic: &str) -> &'static str {
     match topic {

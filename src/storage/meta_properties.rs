@@ -91,7 +91,7 @@ impl MetaProperties {
         entries.sort();
         let mut text = format!("#\n#{}\n", java_date(now_ms));
         for (key, value) in entries {
-            writeln!(text, "{key}={}", escape(&value)).expect("writing to a string succeeds");
+            writeln!(text, "{key}={}", properties::escape(&value)).expect("writing to a string succeeds");
         }
         text
     }
@@ -147,24 +147,6 @@ impl MetaProperties {
 pub fn random_cluster_id() -> String {
     // The same text form as that of all ids.
     DirectoryId::random().to_string()
-}
-
-/// Escapes a value as `java.util.Properties.store` does.
-fn escape(value: &str) -> String {
-    let mut escaped = String::with_capacity(value.len());
-    for (index, unit) in value.encode_utf16().enumerate() {
-        match u8::try_from(unit) {
-            Ok(b' ') if index == 0 => escaped.push_str("\\ "),
-            Ok(b'\t') => escaped.push_str("\\t"),
-            Ok(b'\n') => escaped.push_str("\\n"),
-            Ok(b'\r') => escaped.push_str("\\r"),
-            Ok(b'\x0C') => escaped.push_str("\\f"),
-            Ok(byte @ (b'\\' | b'=' | b':' | b'#' | b'!')) => escaped.extend(['\\', byte as char]),
-            Ok(byte @ b' '..=b'~') => escaped.push(byte as char),
-            _ => write!(escaped, "\\u{unit:04X}").expect("writing to a string succeeds"),
-        }
-    }
-    escaped
 }
 
 /// A time as `java.util.Date.toString` prints it where the time zone is UTC: `Sun Nov 29 13:54:58 UTC 2026`.

@@ -48,6 +48,11 @@ pub fn init() -> Result<(), TelemetryError> {
     Ok(())
 }
 
+/// A line as the log has it, for what is to be printed whatever the log lets through.
+pub fn info_line(message: &str, logger: &str) -> String {
+    format!("[{}] {} {message} ({logger})\n", Timestamp(SystemTime::now()), Level::INFO)
+}
+
 fn subscriber<W>(writer: W, levels: LogLevels) -> impl Subscriber + Send + Sync + for<'a> LookupSpan<'a>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,

@@ -21,6 +21,7 @@ mod topics;
 use std::ffi::OsStr;
 use std::path::Path;
 
+use super::{server_script, storage_tool, zookeeper};
 use crate::client::Error;
 use console::{complain, say};
 
@@ -38,6 +39,24 @@ pub struct Tool {
 /// All of them.
 pub const TOOLS: &[Tool] = &[Tool { name: "kafka-topics", run: topics::run }];
 
+/// Those that work on this machine's processes and files rather than with a broker.
+const LOCAL_TOOLS: &[Tool] = &[
+    Tool { name: "kafka-server-start", run: server_script::start_server },
+    Tool { name: "kafka-server-stop", run: server_script::stop_server },
+    Tool { name: "kafka-storage", run: storage_tool::run },
+    Tool { name: "zookeeper-server-start", run: zookeeper::run },
+    Tool { name: "zookeeper-server-stop", run: |_| 0 },
+];
+
+/// For every other name of Kafka's scripts.
+const MISSING_TOOL: Tool = Tool {
+    name: "",
+    run: |_| {
+        complain!("ottla: this tool of Kafka's is not there");
+        1
+    },
+};
+
 /// The tool that a process is to be: by the name it was called by, else by its first argument. With its arguments.
 pub fn called(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option<(&'static Tool, Vec<String>)> {
     let own_name = arguments.next()?;
@@ -52,7 +71,9 @@ pub fn called(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option
 fn find(path: &OsStr) -> Option<&'static Tool> {
     let name = Path::new(path).file_name()?.to_str()?;
     let name = name.strip_suffix(".sh").unwrap_or(name);
-    TOOLS.iter().find(|tool| tool.name == name)
+    let known = TOOLS.iter().chain(LOCAL_TOOLS).find(|tool| tool.name == name);
+    // A program that is called like a tool must not take itself for the broker.
+    known.or_else(|| (name.starts_with("kafka-") && !path.as_encoded_bytes().ends_with(b".properties")).then_some(&MISSING_TOOL))
 }
 
 /// Why a tool ends before it has done anything, or in its midst.
@@ -116,6 +137,9 @@ mod tests {
         assert_eq!(name(&["/usr/bin/ottla", "kafka-topics", "--list"]), Some(("kafka-topics", list.clone())));
         assert_eq!(name(&["ottla", "kafka-topics.sh", "--list"]), Some(("kafka-topics", list)));
         assert_eq!(name(&["ottla", "server.properties"]), None);
+        assert_eq!(name(&["/usr/bin/kafka-metadata-shell"]), Some(("", vec![])));
+        assert_eq!(name(&["ottla", "kafka-3.properties"]), None);
+        assert_eq!(name(&["kafka-storage.sh", "random-uuid"]).unwrap().0, "kafka-storage");
         assert_eq!(name(&["ottla"]), None);
         assert_eq!(name(&[]), None);
     }

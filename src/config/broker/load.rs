@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::keys::{Values, broker_keys};
+use super::super::ottla::{OttlaConfig, is_auto};
 use super::super::support;
 use super::super::synonyms::topic_values;
 use super::super::topic::TopicConfig;
@@ -43,13 +44,17 @@ impl BrokerConfig {
         let support = support::check(&given, &values, bound);
         problems
             .extend(support.problems.into_iter().filter(|problem| !problem.keys.iter().any(|key| wrong.contains(key))));
+        let ottla = OttlaConfig::read(&given).unwrap_or_else(|ConfigError(message)| {
+            problems.push(ConfigProblem { keys: Vec::new(), message });
+            OttlaConfig::default()
+        });
         let topic_defaults = topic_values(&values).unwrap_or_else(|ConfigError(message)| {
             problems.push(ConfigProblem { keys: Vec::new(), message });
             Values::default()
         });
         match listeners {
             Ok(listeners) if problems.is_empty() => {
-                let config = typed(Arc::new(originals), Arc::new(values), listeners, &topic_defaults);
+                let config = typed(Arc::new(originals), Arc::new(values), ottla, listeners, &topic_defaults);
                 Ok(Loaded { config, warnings: support.warnings })
             }
             _ => Err(problems),
@@ -65,7 +70,8 @@ impl BrokerConfig {
         }
         let listeners = Listeners::read(&values, originals.contains_key("listener.security.protocol.map"))?;
         let topic = topic_values(&values)?;
-        Ok(typed(Arc::new(originals), Arc::new(values), listeners, &topic))
+        let ottla = OttlaConfig::read(&originals)?;
+        Ok(typed(Arc::new(originals), Arc::new(values), ottla, listeners, &topic))
     }
 }
 
@@ -87,6 +93,10 @@ impl Default for BrokerConfig {
 fn standalone_defaults(given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut all = given.clone();
     if given.contains_key("process.roles") {
+        // Who has the addresses found out for each client need not say one, as long as there is some.
+        if is_auto(given).unwrap_or(false) {
+            advertise_localhost(&mut all);
+        }
         return all;
     }
     let mut add = |key: &str, value: &str| {
@@ -105,7 +115,13 @@ fn standalone_defaults(given: &BTreeMap<String, String>) -> BTreeMap<String, Str
     if !given.contains_key("log.dir") {
         add("log.dirs", "./ottla-data");
     }
-    let controllers = all["controller.listener.names"].to_uppercase();
+    advertise_localhost(&mut all);
+    all
+}
+
+/// Adds `advertised.listeners` if it is missing: each listener of a broker, and `localhost` for one without an address.
+fn advertise_localhost(all: &mut BTreeMap<String, String>) {
+    let controllers = all.get("controller.listener.names").map(|names| names.to_uppercase()).unwrap_or_default();
     let listeners = all.get("listeners").map_or("PLAINTEXT://:9092", String::as_str);
     let advertised: Vec<String> = listeners
         .split(',')
@@ -120,7 +136,6 @@ fn standalone_defaults(given: &BTreeMap<String, String>) -> BTreeMap<String, Str
         })
         .collect();
     all.entry("advertised.listeners".to_owned()).or_insert_with(|| advertised.join(","));
-    all
 }
 
 /// `broker.id` and `node.id` stand for each other.
@@ -183,6 +198,7 @@ fn migration_policy(text: &str) -> ConsumerGroupMigrationPolicy {
 fn typed(
     originals: Arc<BTreeMap<String, String>>,
     values: Arc<Values>,
+    ottla: OttlaConfig,
     listeners: Listeners,
     topic_defaults: &Values,
 ) -> BrokerConfig {
@@ -345,5 +361,6 @@ fn typed(
 
         originals,
         values,
+        ottla,
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::endpoint::{Endpoint, SecurityProtocol};
 use super::keys::{Values, broker_keys};
+use super::ottla::OttlaConfig;
 use super::topic::TopicConfig;
 use crate::types::BrokerId;
 
@@ -82,6 +83,7 @@ pub struct BrokerConfig {
     pub originals: Arc<BTreeMap<String, String>>,
     /// Each key's value, for those that have no field of their own.
     pub values: Arc<Values>,
+    pub ottla: OttlaConfig,
 
     // The node and its neighbours.
     pub node_id: BrokerId,

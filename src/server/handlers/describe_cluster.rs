@@ -41,12 +41,12 @@ pub fn handle(mut call: Call) -> Result<Response, RequestError> {
         .values()
         .filter(|broker| !broker.fenced || request.include_fenced_brokers)
         .filter_map(|broker| {
-            let endpoint = broker.listener(&call.connection.listener.name)?;
+            let address = call.broker.addresses.of(broker, &call.connection)?;
             Some(
                 DescribeClusterBroker::default()
                     .with_broker_id(WireBrokerId(broker.id.0))
-                    .with_host(StrBytes::from_string(endpoint.host.clone()))
-                    .with_port(i32::from(endpoint.port))
+                    .with_host(StrBytes::from_string(address.host))
+                    .with_port(i32::from(address.port))
                     .with_rack(broker.rack.clone().map(StrBytes::from_string))
                     .with_is_fenced(broker.fenced),
             )

@@ -332,7 +332,7 @@ impl PendingFetch {
         let version = self.header.api_version;
         let incremental = self.context.is_incremental();
         let image = self.broker.image();
-        let mut hints = LeaderHints::new(&image, &self.connection.listener.name, version >= 16);
+        let mut hints = LeaderHints::new(&image, version >= 16);
         {
             let mut slots = self.context.slots().lock();
             if let FetchContext::Incremental { id, epoch, .. } = self.context {
@@ -376,7 +376,7 @@ impl PendingFetch {
         }
         // Followers find leaders in the metadata.
         if self.limits.follower.is_none() {
-            response.node_endpoints = hints.into_endpoints();
+            response.node_endpoints = hints.into_endpoints(|leader| self.broker.addresses.of(leader, &self.connection));
         }
         Ok(response.encode(&self.header)?.into())
     }

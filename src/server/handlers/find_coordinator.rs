@@ -11,7 +11,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::Call;
 use crate::coordinator::group::coordinator::OFFSETS_TOPIC;
 use crate::coordinator::transaction::coordinator::TRANSACTION_TOPIC;
-use crate::net::Response;
+use crate::net::{ConnectionContext, Response};
 use crate::protocol::ErrorCode;
 use crate::server::broker::Broker;
 use crate::server::request::RequestError;
@@ -33,12 +33,12 @@ struct Location {
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: FindCoordinatorRequest = call.decode()?;
     let version = call.header.api_version;
-    let (broker, listener) = (&*call.broker, &*call.connection.listener.name);
+    let (broker, connection) = (&*call.broker, &*call.connection);
     create_topic(broker, &request, version).await;
     let response = if version >= 4 {
         let mut coordinators = Vec::with_capacity(request.coordinator_keys.len());
         for key in &request.coordinator_keys {
-            let found = find(broker, listener, request.key_type, key, version);
+            let found = find(broker, connection, request.key_type, key, version);
             let (location, error) = parts(found);
             // Kafka tells a reason only where the request as a whole is wrong.
             let message = if error == ErrorCode::InvalidRequest && !is_known(request.key_type) {
@@ -58,7 +58,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
         }
         FindCoordinatorResponse::default().with_coordinators(coordinators)
     } else {
-        let (location, error) = parts(find(broker, listener, request.key_type, &request.key, version));
+        let (location, error) = parts(find(broker, connection, request.key_type, &request.key, version));
         FindCoordinatorResponse::default()
             .with_error_code(error.code())
             .with_error_message(Some(StrBytes::from_static_str(error.message())))
@@ -80,7 +80,13 @@ fn is_known(key_type: i8) -> bool {
     [GROUP, TRANSACTION, SHARE].contains(&key_type)
 }
 
-fn find(broker: &Broker, listener: &str, key_type: i8, key: &str, version: i16) -> Result<Location, ErrorCode> {
+fn find(
+    broker: &Broker,
+    connection: &ConnectionContext,
+    key_type: i8,
+    key: &str,
+    version: i16,
+) -> Result<Location, ErrorCode> {
     check(key_type, key, version)?;
     match key_type {
         GROUP | TRANSACTION => {
@@ -89,7 +95,7 @@ fn find(broker: &Broker, listener: &str, key_type: i8, key: &str, version: i16) 
                 GROUP => broker.groups.partition_of(key),
                 _ => broker.transactions.partition_of(key),
             };
-            locate(broker, listener, topic, partition).ok_or(ErrorCode::CoordinatorNotAvailable)
+            locate(broker, connection, topic, partition).ok_or(ErrorCode::CoordinatorNotAvailable)
         }
         _ => Err(ErrorCode::CoordinatorNotAvailable),
     }
@@ -111,11 +117,11 @@ async fn create_topic(broker: &Broker, request: &FindCoordinatorRequest, version
 }
 
 /// The leader of a coordinator's partition.
-fn locate(broker: &Broker, listener: &str, topic: &str, partition: PartitionId) -> Option<Location> {
+fn locate(broker: &Broker, connection: &ConnectionContext, topic: &str, partition: PartitionId) -> Option<Location> {
     let image = broker.image();
     let leader = image.broker(image.partition(topic, partition)?.leader?)?;
-    let endpoint = leader.listener(listener).filter(|_| !leader.fenced)?;
-    Some(Location { node_id: leader.id.0, host: endpoint.host.clone(), port: i32::from(endpoint.port) })
+    let address = broker.addresses.of(leader, connection).filter(|_| !leader.fenced)?;
+    Some(Location { node_id: leader.id.0, host: address.host, port: i32::from(address.port) })
 }
 
 /// Whether there can be a coordinator of such a key.

@@ -2,22 +2,22 @@
 
 use kafka_protocol::protocol::StrBytes;
 
-use crate::metadata::image::MetadataImage;
+use crate::metadata::image::{BrokerRegistration, MetadataImage};
 use crate::protocol::produce::{LeaderIdAndEpoch, NodeEndpoint};
+use crate::server::advertised::Address;
 use crate::types::{BrokerId, PartitionId, TopicId};
 
 /// Collects the hints of one response, and the addresses that go with them.
 pub struct LeaderHints<'a> {
     image: &'a MetadataImage,
-    listener: &'a str,
     wanted: bool,
     leaders: Vec<BrokerId>,
 }
 
 impl<'a> LeaderHints<'a> {
     /// `wanted`: the version of the response has a place for them.
-    pub fn new(image: &'a MetadataImage, listener: &'a str, wanted: bool) -> LeaderHints<'a> {
-        LeaderHints { image, listener, wanted, leaders: Vec::new() }
+    pub fn new(image: &'a MetadataImage, wanted: bool) -> LeaderHints<'a> {
+        LeaderHints { image, wanted, leaders: Vec::new() }
     }
 
     /// The leader of a partition, if the metadata knows the partition.
@@ -38,15 +38,15 @@ impl<'a> LeaderHints<'a> {
         })
     }
 
-    /// Where the leaders that were named are reached, on the listener the client came by.
-    pub fn into_endpoints(self) -> Vec<NodeEndpoint> {
+    /// Where the leaders that were named are reached by the client, as `address` says of each.
+    pub fn into_endpoints(self, address: impl Fn(&BrokerRegistration) -> Option<Address>) -> Vec<NodeEndpoint> {
         let endpoint = |id: &BrokerId| {
             let broker = self.image.broker(*id)?;
-            let listener = broker.listener(self.listener)?;
+            let Address { host, port } = address(broker)?;
             Some(NodeEndpoint {
                 node_id: *id,
-                host: StrBytes::from_string(listener.host.clone()),
-                port: i32::from(listener.port),
+                host: StrBytes::from_string(host),
+                port: i32::from(port),
                 rack: broker.rack.clone().map(StrBytes::from_string),
             })
         };

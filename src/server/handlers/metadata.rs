@@ -18,10 +18,11 @@ use kafka_protocol::messages::{BrokerId as WireBrokerId, MetadataRequest, Metada
 use kafka_protocol::protocol::StrBytes;
 
 use super::Call;
-use crate::metadata::image::{MetadataImage, PartitionRegistration, TopicImage};
+use crate::metadata::image::{BrokerRegistration, MetadataImage, PartitionRegistration, TopicImage};
 use crate::metadata::topic_name;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
+use crate::server::advertised::Address;
 use crate::server::authorized_operations;
 use crate::server::request::RequestError;
 use crate::server::topics::{auto_create, is_internal};
@@ -70,7 +71,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     }
     let wants_cluster_operations = (8..=10).contains(&version) && request.include_cluster_authorized_operations;
     let response = MetadataResponse::default()
-        .with_brokers(alive_brokers(&image, &listener))
+        .with_brokers(alive_brokers(&image, |broker| call.broker.addresses.tell(broker, &call.connection)))
         .with_cluster_id(Some(StrBytes::from_string(call.broker.cluster_id.clone())))
         .with_controller_id(WireBrokerId(any_alive_broker(&image).map_or(-1, |id| id.0)))
         .with_topics(topics)
@@ -239,17 +240,21 @@ pub(super) fn offline_replicas(
     partition.replicas.iter().filter(|&&id| is_offline(id)).map(|id| WireBrokerId(id.0)).collect()
 }
 
-fn alive_brokers(image: &MetadataImage, listener: &str) -> Vec<MetadataResponseBroker> {
+/// The brokers that serve, where `address` says that the client reaches them.
+fn alive_brokers(
+    image: &MetadataImage,
+    address: impl Fn(&BrokerRegistration) -> Option<Address>,
+) -> Vec<MetadataResponseBroker> {
     image
         .cluster
         .unfenced()
         .filter_map(|broker| {
-            let endpoint = broker.listener(listener)?;
+            let Address { host, port } = address(broker)?;
             Some(
                 MetadataResponseBroker::default()
                     .with_node_id(WireBrokerId(broker.id.0))
-                    .with_host(StrBytes::from_string(endpoint.host.clone()))
-                    .with_port(i32::from(endpoint.port))
+                    .with_host(StrBytes::from_string(host))
+                    .with_port(i32::from(port))
                     .with_rack(broker.rack.clone().map(StrBytes::from_string)),
             )
         })

@@ -72,6 +72,9 @@ pub fn handle(
     header: RequestHeader,
     body: Bytes,
 ) -> Result<Reply, RequestError> {
+    if !matches!(header.api_key, ApiKey::ApiVersions | ApiKey::Metadata) && connection.set_at_work() {
+        broker.addresses.arrived(connection);
+    }
     let call = Call { broker: broker.clone(), connection: connection.clone(), header, body };
     match call.header.api_key {
         ApiKey::Produce => produce::handle(broker, connection, call.header, call.body),

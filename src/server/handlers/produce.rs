@@ -574,7 +574,7 @@ fn respond(
     let is_misdirected = |answer: &Answer| answer.partition.error_code == ErrorCode::NotLeaderOrFollower;
     if header.api_version >= 10 && answers.iter().any(is_misdirected) {
         let image = broker.image();
-        let mut hints = LeaderHints::new(&image, &connection.listener.name, true);
+        let mut hints = LeaderHints::new(&image, true);
         for mut answer in answers {
             let topic = &mut response.topics[answer.topic];
             if is_misdirected(&answer) {
@@ -582,7 +582,7 @@ fn respond(
             }
             topic.partitions.push(answer.partition);
         }
-        response.node_endpoints = hints.into_endpoints();
+        response.node_endpoints = hints.into_endpoints(|leader| broker.addresses.of(leader, connection));
     } else {
         for answer in answers {
             response.topics[answer.topic].partitions.push(answer.partition);

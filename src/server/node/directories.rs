@@ -25,10 +25,11 @@ pub(super) struct Directories {
 /// are new, so that `ottla` needs no step before its first start. A directory that cannot be read is left offline.
 pub(super) fn prepare(disk: &dyn Disk, config: &BrokerConfig, now_ms: i64) -> Result<Directories, NodeError> {
     let mut ensemble = MetaPropertiesEnsemble::load(disk, &config.log_dirs, &config.metadata_log_dir);
-    let cluster_id = match ensemble.verify(None, config.node_id)? {
-        Some(cluster_id) => cluster_id,
-        None => {
-            let cluster_id = random_cluster_id();
+    let wanted = config.ottla.cluster_id.as_deref();
+    let cluster_id = match ensemble.verify(wanted, config.node_id)? {
+        Some(cluster_id) if !ensemble.formatted.is_empty() => cluster_id,
+        wanted => {
+            let cluster_id = wanted.unwrap_or_else(random_cluster_id);
             info!(cluster_id, "a new cluster");
             cluster_id
         }

@@ -15,6 +15,9 @@ use crate::storage::manager::LogManager;
 /// How often transactions that hang are looked for.
 const LATE_TRANSACTIONS_INTERVAL_MS: i64 = 60_000;
 
+/// How often clients that do not come are looked for.
+const OVERDUE_CLIENTS_INTERVAL_MS: i64 = 5_000;
+
 /// Starts the jobs; they end with the set.
 pub(super) fn spawn(jobs: &mut JoinSet<()>, broker: Arc<Broker>, logs: Arc<LogManager>) {
     let config = broker.config.clone();
@@ -40,6 +43,9 @@ pub(super) fn spawn(jobs: &mut JoinSet<()>, broker: Arc<Broker>, logs: Arc<LogMa
     });
     every(LATE_TRANSACTIONS_INTERVAL_MS, LATE_TRANSACTIONS_INTERVAL_MS, |broker, _| {
         broker.replicas.report_late_transactions(broker.clock.now_ms());
+    });
+    every(OVERDUE_CLIENTS_INTERVAL_MS, OVERDUE_CLIENTS_INTERVAL_MS, |broker, _| {
+        broker.addresses.report_overdue();
     });
     let expiry_interval_ms = i64::from(config.producer_id_expiration_check_interval_ms);
     every(expiry_interval_ms, expiry_interval_ms, |broker, logs| logs.remove_expired_producers(broker.clock.now_ms()));

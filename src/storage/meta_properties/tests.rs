@@ -60,7 +60,10 @@ fn what_is_missing_or_wrong_is_named() {
 
 #[test]
 fn values_are_escaped_as_java_does() {
-    assert_eq!(escape(" a b=c:d#e!f\\g\th\u{e9}\u{1F600}"), "\\ a b\\=c\\:d\\#e\\!f\\\\g\\th\\u00E9\\uD83D\\uDE00");
+    assert_eq!(
+        properties::escape(" a b=c:d#e!f\\g\th\u{e9}\u{1F600}"),
+        "\\ a b\\=c\\:d\\#e\\!f\\\\g\\th\\u00E9\\uD83D\\uDE00"
+    );
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn answer(result: Result<PartitionRead, Failure>, version: i16) -> FetchResponse
     let context = FetchSessionCache::new(0).begin(&request, false, 0).unwrap_or_else(|code| panic!("{code:?}"));
     let slots = context.slots().lock();
     let image = MetadataImage::empty();
-    let mut hints = LeaderHints::new(&image, "PLAINTEXT", true);
+    let mut hints = LeaderHints::new(&image, true);
     answer_partition(slots.get(0).unwrap(), Outcome { slot: 0, result }, version, &mut hints)
 }
 

@@ -170,8 +170,11 @@ fn a_topic_that_is_not_there_is_missing_or_cannot_be() {
 #[test]
 fn brokers_are_shown_where_the_client_can_reach_them() {
     let image = image(&[]);
-    let shown = |listener| -> Vec<(i32, i32)> {
-        alive_brokers(&image, listener).iter().map(|broker| (broker.node_id.0, broker.port)).collect()
+    let shown = |name: &str| -> Vec<(i32, i32)> {
+        let address = |broker: &BrokerRegistration| {
+            broker.listener(name).map(|endpoint| Address { host: endpoint.host.clone(), port: endpoint.port })
+        };
+        alive_brokers(&image, address).iter().map(|broker| (broker.node_id.0, broker.port)).collect()
     };
     assert_eq!(shown("PLAINTEXT"), [(1, 9001), (4, 9004)]);
     assert_eq!(shown("INTERNAL"), [(3, 9003)]);

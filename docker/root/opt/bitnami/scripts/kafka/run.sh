@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+exec ottla container launch --like bitnami /opt/bitnami/kafka/config/server.properties

@@ -1,0 +1,90 @@
+//! `zookeeper-server-start`: a port that is open where scripts wait for ZooKeeper's.
+//!
+//! Test modules for images from before Kafka 4 start ZooKeeper beside the broker and wait for its port. Nothing needs it
+//! any more, so it serves nothing, but for the words by which people ask whether it is well. Its first line is the one
+//! that a test module waits for.
+
+use std::io::{self, Read, Write as _};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::config::properties;
+
+const DEFAULT_PORT: u16 = 2181;
+/// How long a connection may say nothing, or not take what it is told.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Takes ZooKeeper's properties file, of which the port matters; returns the exit code, or does not.
+pub fn run(arguments: &[String]) -> u8 {
+    let file = arguments.iter().find(|argument| !argument.starts_with('-'));
+    let port = match file.map(|file| port(Path::new(file))) {
+        None => DEFAULT_PORT,
+        Some(Ok(port)) => port,
+        Some(Err(reason)) => return super::refuse(&[reason]),
+    };
+    let listener = match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)))
+        .or_else(|_| TcpListener::bind(("0.0.0.0", port)))
+    {
+        Ok(listener) => listener,
+        Err(error) => return super::refuse(&[format!("port {port}: {error}")]),
+    };
+    let _ = writeln!(
+        io::stdout(),
+        "Creating new log file: none, for there is no ZooKeeper here: port {port} is open for those who wait for it"
+    );
+    for connection in listener.incoming().flatten() {
+        // One at a time: whoever asks here asks whether the port is open.
+        let _ = answer(connection);
+    }
+    0
+}
+
+fn port(file: &Path) -> Result<u16, String> {
+    let bytes = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let entries = properties::parse(&bytes).map_err(|error| format!("{}: {error}", file.display()))?;
+    match entries.get("clientPort") {
+        None => Ok(DEFAULT_PORT),
+        Some(text) => text.trim().parse().map_err(|_| format!("{}: clientPort={text} is not a port", file.display())),
+    }
+}
+
+fn answer(mut connection: TcpStream) -> io::Result<()> {
+    connection.set_read_timeout(Some(PATIENCE))?;
+    connection.set_write_timeout(Some(PATIENCE))?;
+    let mut word = [0; 4];
+    connection.read_exact(&mut word)?;
+    match &word {
+        b"ruok" => connection.write_all(b"imok"),
+        b"srvr" | b"stat" => connection.write_all(b"Mode: standalone\n"),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_the_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("zookeeper.properties");
+        std::fs::write(&file, "clientPort=2182\ndataDir=/x\n").unwrap();
+        assert_eq!(port(&file), Ok(2182));
+        std::fs::write(&file, "dataDir=/x\n").unwrap();
+        assert_eq!(port(&file), Ok(2181));
+        std::fs::write(&file, "clientPort=x\n").unwrap();
+        assert!(port(&file).unwrap_err().contains("clientPort=x"));
+    }
+
+    #[test]
+    fn it_says_that_it_is_well() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.write_all(b"ruok").unwrap();
+        answer(listener.accept().unwrap().0).unwrap();
+        let mut said = String::new();
+        client.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "imok");
+    }
+}
