@@ -73,7 +73,9 @@ fn find(path: &OsStr) -> Option<&'static Tool> {
     let name = name.strip_suffix(".sh").unwrap_or(name);
     let known = TOOLS.iter().chain(LOCAL_TOOLS).find(|tool| tool.name == name);
     // A program that is called like a tool must not take itself for the broker.
-    known.or_else(|| (name.starts_with("kafka-") && !path.as_encoded_bytes().ends_with(b".properties")).then_some(&MISSING_TOOL))
+    known.or_else(|| {
+        (name.starts_with("kafka-") && !path.as_encoded_bytes().ends_with(b".properties")).then_some(&MISSING_TOOL)
+    })
 }
 
 /// Why a tool ends before it has done anything, or in its midst.
