@@ -81,7 +81,7 @@ mod tests {
     fn a_directory_that_can_be_written_is_made_and_left_empty() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("a/b");
-        assert_eq!(check(&[dir.clone()]), Ok(()));
+        assert_eq!(check(std::slice::from_ref(&dir)), Ok(()));
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
     }
 
@@ -105,7 +105,7 @@ mod tests {
         fs::create_dir_all(dir.join("t-0")).unwrap();
         fs::write(dir.join("t-0/0.log"), "x").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", dir.join("link")).unwrap();
-        hand_over(&[dir.clone()]).unwrap();
+        hand_over(std::slice::from_ref(&dir)).unwrap();
         for path in ["", "t-0", "t-0/0.log", "link"] {
             let found = fs::symlink_metadata(dir.join(path)).unwrap();
             assert_eq!((found.uid(), found.gid()), (USER, GROUP), "{path}");

@@ -150,10 +150,15 @@ fn launch(environment: &Texts, convention: Convention, file: &Path, overrides: &
     };
     given.extend(overrides.iter().cloned());
     let directories = directories(&given);
-    if !given.contains_key("ottla.cluster.id") && !directories.iter().any(|dir| dir.join("meta.properties").exists()) {
+    let is_new = !directories.iter().any(|dir| dir.join("meta.properties").exists());
+    if is_new && !given.contains_key("ottla.cluster.id") {
         let id =
             environment::cluster_id(environment).or((convention == Convention::Apache).then_some(DEFAULT_CLUSTER_ID));
         given.extend(id.map(|id| ("ottla.cluster.id".to_owned(), id.to_owned())));
+    } else if !is_new && convention == Convention::Confluent {
+        // Scripts format the directories with an id of their own before, and there nobody compares the two. Elsewhere
+        // another id says that this is not the data that was meant.
+        given.remove("ottla.cluster.id");
     }
     if rustix::process::geteuid().is_root() && environment.get("OTTLA_STAY_ROOT").is_none_or(|stay| stay != "true") {
         match data::hand_over(&directories) {
