@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kafka_protocol::messages::{DescribeClusterRequest, FindCoordinatorRequest, MetadataRequest};
+use kafka_protocol::messages::{DescribeClusterRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse};
 use kafka_protocol::protocol::{Request, StrBytes};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
@@ -210,12 +210,21 @@ impl Client {
         if nodes.is_empty() {
             return Err(no_node());
         }
+        self.know(nodes, controller);
+        Ok(())
+    }
+
+    /// Takes the nodes over from an answer that somebody asked for.
+    pub fn take_nodes(&self, answer: &MetadataResponse) {
+        self.know(brokers(answer), known(answer.controller_id.0));
+    }
+
+    fn know(&self, nodes: Vec<Node>, controller: Option<i32>) {
         let mut state = self.state.lock();
         // An address may have changed hands.
         state.connections.retain(|id, _| *id < 0 || nodes.iter().any(|node| node.id == *id));
         state.nodes = nodes.into_iter().map(|node| (node.id, node)).collect();
         state.controller = controller;
-        Ok(())
     }
 
     async fn ask_nodes(&self, any: &Connection) -> Result<(Vec<Node>, Option<i32>)> {
@@ -232,13 +241,7 @@ impl Client {
         }
         // No topics: in v0 that would mean all of them, but no node of today speaks v0 alone.
         let answer = any.call(&MetadataRequest::default().with_topics(Some(Vec::new()))).await?;
-        let nodes = answer.brokers.iter().map(|node| Node {
-            id: node.node_id.0,
-            host: node.host.to_string(),
-            port: node.port as u16,
-            rack: node.rack.as_deref().map(str::to_owned),
-        });
-        Ok((nodes.collect(), known(answer.controller_id.0)))
+        Ok((brokers(&answer), known(answer.controller_id.0)))
     }
 
     /// A node that answers: one that is connected already, else those that are known, else the bootstrap servers.
@@ -291,7 +294,8 @@ impl Client {
                     Level::Warn,
                     "org.apache.kafka.clients.NetworkClient",
                     format_args!(
-                        "[AdminClient clientId={}] Connection to node {id} ({host}:{port}) could not be established. Node may not be available: {}",
+                        "[{} clientId={}] Connection to node {id} ({host}:{port}) could not be established. Node may not be available: {}",
+                        self.config.role,
                         self.config.client_id,
                         error.message(),
                     ),
@@ -315,6 +319,16 @@ const TRANSACTION: i8 = 1;
 const CONTROLLERS: i8 = 2;
 
 const NO_NODE: &str = "no node";
+
+fn brokers(answer: &MetadataResponse) -> Vec<Node> {
+    let nodes = answer.brokers.iter().map(|node| Node {
+        id: node.node_id.0,
+        host: node.host.to_string(),
+        port: node.port as u16,
+        rack: node.rack.as_deref().map(str::to_owned),
+    });
+    nodes.collect()
+}
 
 /// Never printed: in its stead stands that time is up.
 fn no_node() -> Error {

@@ -21,6 +21,8 @@ pub struct ClientConfig {
     /// The bootstrap nodes are controllers, and it is them that are talked to.
     pub controllers: bool,
     pub client_id: String,
+    /// What it is called in the log: `AdminClient`, `Producer`, `Consumer`.
+    pub role: &'static str,
     /// For one request and its answer.
     pub request_timeout: Duration,
     /// For one thing to do, with all its retries.
@@ -72,6 +74,7 @@ impl ClientConfig {
         Ok(ClientConfig {
             bootstrap,
             controllers,
+            role: "AdminClient",
             client_id: given.get("client.id").filter(|id| !id.is_empty()).map_or(client_id, String::as_str).to_owned(),
             request_timeout,
             api_timeout,
@@ -82,6 +85,11 @@ impl ClientConfig {
             connection_setup_timeout: ms("socket.connection.setup.timeout.ms", 10_000)?,
             given,
         })
+    }
+
+    /// The same under another name in the log.
+    pub fn called(self, role: &'static str) -> ClientConfig {
+        ClientConfig { role, ..self }
     }
 
     /// What requests have as their `timeout_ms`.
@@ -128,7 +136,7 @@ fn check_protocol(given: &BTreeMap<String, String>) -> Result<()> {
 }
 
 /// `host:port,host:port`; a host may be an IPv6 address in brackets, and a scheme may stand before it.
-fn addresses(key: &str, text: &str) -> Result<Vec<(String, u16)>> {
+pub fn addresses(key: &str, text: &str) -> Result<Vec<(String, u16)>> {
     let mut addresses = Vec::new();
     for url in text.split(',').map(str::trim).filter(|url| !url.is_empty()) {
         let invalid = || Error::config(format!("Invalid url in {key}: {url}"));

@@ -66,8 +66,15 @@ impl Versions {
     }
 }
 
+/// Who waits for what becomes of a request.
+enum Waiting {
+    Answer(Awaited),
+    /// It is written: nothing comes back.
+    Written(oneshot::Sender<()>),
+}
+
 /// Whom a frame is read for.
-struct Waiting {
+struct Awaited {
     correlation_id: i32,
     answer: oneshot::Sender<Bytes>,
 }
@@ -157,11 +164,18 @@ impl Connection {
     /// Sends a request of this version. The answer may be received while others are sent.
     pub async fn send<R: Request>(&self, request: &R, version: i16) -> Result<Answer<R>> {
         let (answer, frame) = oneshot::channel();
-        self.put(request, version, answer).await?;
+        self.put(request, version, |correlation_id| Waiting::Answer(Awaited { correlation_id, answer })).await?;
         Ok(Answer { frame, version, request: PhantomData })
     }
 
-    async fn put<R: Request>(&self, request: &R, version: i16, answer: oneshot::Sender<Bytes>) -> Result<()> {
+    /// Sends a request that no node answers: Produce with `acks=0`. Returns once the system has it.
+    pub async fn send_unanswered<R: Request>(&self, request: &R, version: i16) -> Result<()> {
+        let (written, is_written) = oneshot::channel();
+        self.put(request, version, |_| Waiting::Written(written)).await?;
+        is_written.await.map_err(|_| Error::disconnected("The server disconnected before the request was sent."))
+    }
+
+    async fn put<R: Request>(&self, request: &R, version: i16, waiting: impl FnOnce(i32) -> Waiting) -> Result<()> {
         let closed = |_| Error::disconnected("The server disconnected before the request was sent.");
         // A place in the queue first: from there on nothing waits, and correlation ids keep their order.
         let place = self.frames.reserve().await.map_err(closed)?;
@@ -170,7 +184,7 @@ impl Connection {
         *next = next.wrapping_add(1);
         let frame = messages::encode_request(request, version, correlation_id, Some(&self.client_id))
             .map_err(|error| Error::unsupported_version(error.to_string()))?;
-        place.send((frame, Waiting { correlation_id, answer }));
+        place.send((frame, waiting(correlation_id)));
         Ok(())
     }
 
@@ -181,24 +195,32 @@ impl Connection {
 }
 
 /// `None` once the connection has ended.
-type Awaited = Arc<Mutex<Option<VecDeque<Waiting>>>>;
+type Queue = Arc<Mutex<Option<VecDeque<Awaited>>>>;
 
-async fn write_frames(mut socket: OwnedWriteHalf, mut queue: mpsc::Receiver<(Bytes, Waiting)>, awaited: Awaited) {
+async fn write_frames(mut socket: OwnedWriteHalf, mut queue: mpsc::Receiver<(Bytes, Waiting)>, awaited: Queue) {
     while let Some((frame, waiting)) = queue.recv().await {
-        match awaited.lock().as_mut() {
-            Some(waiters) => waiters.push_back(waiting),
-            None => return,
-        }
+        let written = match (awaited.lock().as_mut(), waiting) {
+            (None, _) => return,
+            (Some(queue), Waiting::Answer(waiting)) => {
+                queue.push_back(waiting);
+                None
+            }
+            (Some(_), Waiting::Written(written)) => Some(written),
+        };
         let length = (frame.len() as u32).to_be_bytes();
         let mut bytes = bytes::Buf::chain(&length[..], frame);
         if socket.write_all_buf(&mut bytes).await.is_err() {
             break;
         }
+        if let Some(written) = written {
+            // Nobody may wait for it any more.
+            let _ = written.send(());
+        }
     }
     awaited.lock().take();
 }
 
-async fn read_frames(mut socket: OwnedReadHalf, awaited: Awaited) {
+async fn read_frames(mut socket: OwnedReadHalf, awaited: Queue) {
     while let Some(mut frame) = read_frame(&mut socket).await {
         let first = awaited.lock().as_mut().and_then(VecDeque::pop_front);
         match (first, frame.try_get_i32()) {

@@ -4,6 +4,7 @@
 //! - [`connection`]: one connection, on which requests may follow each other without waiting.
 //! - [`ClientConfig`]: the settings of Kafka's clients, from a properties file and options.
 //! - [`Error`]: what went wrong, as the Java exception that the tools print.
+//! - [`Producer`]: records on their way to a topic.
 //! - [`topics`], [`configs`]: requests that several tools need.
 //!
 //! It is built on the broker's own codec: librdkafka would weigh as much as the whole rest of the program, and speaks
@@ -15,12 +16,15 @@ pub mod configs;
 pub mod connection;
 pub mod error;
 pub mod log;
+mod murmur2;
+pub mod producer;
 pub mod topics;
 
 pub use cluster::{Client, Node, Target};
 pub use config::ClientConfig;
 pub use connection::Connection;
 pub use error::Error;
+pub use producer::{Outgoing, Position, Producer, ProducerConfig};
 
 use std::future::Future;
 
@@ -28,7 +32,7 @@ use std::future::Future;
 pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build();
     let runtime = runtime.expect("the system lets a process have an epoll descriptor");
-    let outcome = runtime.block_on(work);
+    let outcome = tokio::task::LocalSet::new().block_on(&runtime, work);
     runtime.shutdown_background();
     outcome
 }

@@ -14,7 +14,10 @@
 
 pub mod argparse;
 mod console;
+mod console_producer;
+mod line_reader;
 pub mod options;
+mod producer_perf_test;
 mod topic_filter;
 mod topics;
 
@@ -37,7 +40,11 @@ pub struct Tool {
 }
 
 /// All of them.
-pub const TOOLS: &[Tool] = &[Tool { name: "kafka-topics", run: topics::run }];
+pub const TOOLS: &[Tool] = &[
+    Tool { name: "kafka-console-producer", run: console_producer::run },
+    Tool { name: "kafka-producer-perf-test", run: producer_perf_test::run },
+    Tool { name: "kafka-topics", run: topics::run },
+];
 
 /// Those that work on this machine's processes and files rather than with a broker.
 const LOCAL_TOOLS: &[Tool] = &[

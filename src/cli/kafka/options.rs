@@ -292,6 +292,23 @@ impl Options {
         Stop::Usage { message: message.into(), usage: self.usage_text() }
     }
 
+    /// The same where the options could not even be read.
+    pub fn usage_of(specs: &'static [Spec], message: impl Into<String>) -> Stop {
+        Stop::Usage { message: message.into(), usage: usage::text(specs.iter().chain(&COMMON)) }
+    }
+
+    /// Ends the tool unless the option is there and has addresses, `host1:9091,host2:9092`.
+    pub fn check_addresses(&self, name: &str) -> Result<(), Stop> {
+        let text = self.value(name)?.unwrap_or_default();
+        if text.trim().is_empty() {
+            return Err(self.usage("Error while validating the bootstrap address\n"));
+        }
+        match config::addresses(name, text) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.usage("Please provide valid host:port like host1:9091,host2:9092\n")),
+        }
+    }
+
     /// The table of the options.
     pub fn usage_text(&self) -> String {
         usage::text(self.specs.iter().chain(&COMMON))

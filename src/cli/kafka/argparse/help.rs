@@ -12,7 +12,7 @@ pub fn usage(grammar: &Grammar, command: Option<&Command>) -> String {
     if let Some(command) = command {
         // What the tool itself cannot do without.
         let required = |argument: &&Argument| argument.required;
-        pieces.extend(grammar.arguments.iter().filter(required).map(|argument| form(argument)));
+        pieces.extend(grammar.arguments.iter().filter(required).map(form));
         let groups = grammar.exclusive.iter().filter(|group| group.required);
         groups.for_each(|group| pieces.extend(group_forms(group, grammar.arguments)));
         pieces.push(command.name.to_owned());

@@ -1,0 +1,624 @@
+//! The task behind a [`Producer`](super::Producer): takes its commands, sends what is due, and takes the answers.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::produce_response::PartitionProduceResponse;
+use kafka_protocol::messages::{
+    AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, MetadataRequest, ProduceRequest, ProduceResponse,
+    TopicName, TransactionalId,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::batch::{Batch, Queue, size_of};
+use super::config::{Acks, ProducerConfig};
+use super::{Command, Outgoing, Position};
+use crate::client::cluster::{Client, Target};
+use crate::client::connection::Connection;
+use crate::client::error::{Error, Result};
+use crate::client::log::{self, Level};
+use crate::client::murmur2::partition_of;
+use crate::client::topics::text;
+use crate::protocol::ErrorCode;
+use crate::types::{ProducerEpoch, ProducerId};
+
+/// Names of topics stand in the requests up to here, ids in those after it.
+const LAST_PRODUCE_WITH_NAMES: i16 = 12;
+/// From Produce v12 on, the leader adds its partition to the transaction: `transaction.version` 2.
+const LAST_PRODUCE_BEFORE_V2: i16 = 11;
+const LAST_END_TXN_BEFORE_V2: i16 = 4;
+/// From v4 on the API is for brokers.
+const LAST_ADD_PARTITIONS_OF_CLIENTS: i16 = 3;
+const TRANSACTION_VERSION: &str = "transaction.version";
+
+pub type Deliver<T> = Box<dyn FnMut(T, Result<Position>)>;
+
+pub struct Sender<T> {
+    client: Client,
+    config: ProducerConfig,
+    topic: String,
+    deliver: Deliver<T>,
+    /// By partition; empty until the topic is known.
+    queues: Vec<Queue<T>>,
+    leaders: Vec<Option<i32>>,
+    /// The leaders have to be asked for.
+    stale: bool,
+    in_flight: FuturesUnordered<LocalBoxFuture<'static, Returned<T>>>,
+    per_node: HashMap<i32, usize>,
+    /// Bytes that wait or are on their way.
+    buffered: usize,
+    /// Where records without a key go, and how many bytes have gone there.
+    sticky: (usize, usize),
+    identity: Option<(ProducerId, ProducerEpoch)>,
+    /// A sequence is missing for good: another producer id is needed before anything goes on.
+    broken: bool,
+    flushing: Vec<Flush>,
+    closing: bool,
+}
+
+struct Flush {
+    answer: oneshot::Sender<Result<()>>,
+    commit: bool,
+}
+
+/// A request that has come back, or never will.
+struct Returned<T> {
+    node: i32,
+    batches: Vec<(usize, Batch<T>)>,
+    answer: Result<Option<ProduceResponse>>,
+}
+
+impl<T: 'static> Sender<T> {
+    pub fn new(client: Client, config: ProducerConfig, topic: String, deliver: Deliver<T>) -> Sender<T> {
+        Sender {
+            client,
+            config,
+            topic,
+            deliver,
+            queues: Vec::new(),
+            leaders: Vec::new(),
+            stale: true,
+            in_flight: FuturesUnordered::new(),
+            per_node: HashMap::new(),
+            buffered: 0,
+            sticky: (usize::MAX, 0),
+            identity: None,
+            broken: false,
+            flushing: Vec::new(),
+            closing: false,
+        }
+    }
+
+    pub async fn run(mut self, mut commands: mpsc::Receiver<Command<T>>) {
+        while !(self.closing && self.is_idle()) {
+            let wake = self.launch().await;
+            self.finish_flushes().await;
+            let room = !self.closing && self.buffered < self.config.buffer_memory && self.flushing.is_empty();
+            if self.closing && self.is_idle() {
+                break;
+            }
+            tokio::select! {
+                command = commands.recv(), if room => match command {
+                    Some(command) => {
+                        self.take(command).await;
+                        // What waits already is taken along, so that a batch is looked at once and not for each record.
+                        while self.buffered < self.config.buffer_memory && self.flushing.is_empty()
+                            && let Ok(command) = commands.try_recv()
+                        {
+                            self.take(command).await;
+                        }
+                    }
+                    None => self.closing = true,
+                },
+                Some(returned) = self.in_flight.next() => self.settle(returned),
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.in_flight.is_empty() && self.queues.iter().all(|queue| queue.waiting.is_empty())
+    }
+
+    async fn take(&mut self, command: Command<T>) {
+        match command {
+            Command::Send(record) => self.append(record).await,
+            Command::Flush(answer) => self.flushing.push(Flush { answer, commit: false }),
+            Command::Commit(answer) => self.flushing.push(Flush { answer, commit: true }),
+            Command::InitTransactions(answer) => {
+                let outcome = self.init_producer().await;
+                // Who asked may have gone.
+                let _ = answer.send(outcome);
+            }
+        }
+    }
+
+    // --- records come in -------------------------------------------------------------------------------------------
+
+    async fn append(&mut self, record: Outgoing<T>) {
+        let size = size_of(&record);
+        if size > self.config.max_request_size {
+            let error = Error::of(
+                ErrorCode::MessageTooLarge.code(),
+                Some(format!(
+                    "The message is {size} bytes when serialized which is larger than {}, which is the value of the max.request.size configuration.",
+                    self.config.max_request_size
+                )),
+            );
+            return (self.deliver)(record.receipt, Err(error));
+        }
+        if self.queues.is_empty()
+            && let Err(error) = self.learn_topic(self.config.max_block).await
+        {
+            return (self.deliver)(record.receipt, Err(error));
+        }
+        let partition = match (record.partition, &record.key) {
+            (Some(partition), _) => match usize::try_from(partition).ok().filter(|&index| index < self.queues.len()) {
+                Some(index) => index,
+                None => {
+                    let error = Error::timeout(format!(
+                        "Partition {partition} of topic {} with partition count {} is not present in metadata after {} ms.",
+                        self.topic,
+                        self.queues.len(),
+                        self.config.max_block.as_millis()
+                    ));
+                    return (self.deliver)(record.receipt, Err(error));
+                }
+            },
+            (None, Some(key)) => partition_of(key, self.queues.len()),
+            (None, None) => self.stick(size),
+        };
+        let timestamp = record.timestamp.unwrap_or_else(epoch_ms);
+        let queue = &mut self.queues[partition];
+        let before: usize = queue.waiting.back().map_or(0, Batch::size);
+        let batches = queue.waiting.len();
+        queue.push(record, timestamp, self.config.batch_size, Instant::now());
+        let after = queue.waiting.back().map_or(0, Batch::size);
+        self.buffered += if queue.waiting.len() > batches { after } else { after - before };
+    }
+
+    /// The partition for a record without a key: the same until a batch is full, then another one with a leader.
+    fn stick(&mut self, size: usize) -> usize {
+        if self.sticky.0 >= self.queues.len() || self.sticky.1 >= self.config.batch_size {
+            let led: Vec<usize> = (0..self.leaders.len()).filter(|&index| self.leaders[index].is_some()).collect();
+            let all: Vec<usize> = (0..self.queues.len()).collect();
+            let candidates = if led.is_empty() { all } else { led };
+            self.sticky = (candidates[rand::random_range(0..candidates.len())], 0);
+        }
+        self.sticky.1 += size;
+        self.sticky.0
+    }
+
+    // --- what is known of the cluster ------------------------------------------------------------------------------
+
+    /// Asks for the topic until it has partitions, or the time is up.
+    async fn learn_topic(&mut self, limit: Duration) -> Result<()> {
+        let deadline = Instant::now() + limit;
+        let mut reported = None;
+        loop {
+            let asked = timeout(deadline.saturating_duration_since(Instant::now()), self.ask_topic()).await;
+            match asked {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) if !error.is_retriable() => return Err(error),
+                Ok(Err(error)) => {
+                    if let Some(code) = error.code
+                        && reported.replace(code) != Some(code)
+                    {
+                        self.warn(format_args!(
+                            "The metadata response from the cluster reported a recoverable issue: {{{}={}}}",
+                            self.topic,
+                            code.name()
+                        ));
+                    }
+                }
+                Err(_) => {}
+            }
+            if Instant::now() + self.config.client.retry_backoff >= deadline {
+                return Err(Error::timeout(format!(
+                    "Topic {} not present in metadata after {} ms.",
+                    self.topic,
+                    limit.as_millis()
+                )));
+            }
+            sleep(self.config.client.retry_backoff).await;
+        }
+    }
+
+    async fn ask_topic(&mut self) -> Result<()> {
+        let topic = MetadataRequestTopic::default().with_name(Some(TopicName(text(&self.topic))));
+        let request = MetadataRequest::default().with_topics(Some(vec![topic])).with_allow_auto_topic_creation(true);
+        let answer = self.client.send(&Target::Any, &request).await?;
+        let Some(topic) = answer.topics.first() else {
+            return Err(Error::of(ErrorCode::UnknownTopicOrPartition.code(), None::<String>));
+        };
+        Error::check(topic.error_code, None::<String>)?;
+        let count = topic.partitions.len();
+        self.leaders = vec![None; count.max(self.leaders.len())];
+        for partition in &topic.partitions {
+            if let Some(leader) = self.leaders.get_mut(partition.partition_index as usize) {
+                *leader = (partition.leader_id.0 >= 0).then_some(partition.leader_id.0);
+            }
+        }
+        while self.queues.len() < count {
+            self.queues.push(Queue::default());
+        }
+        self.client.take_nodes(&answer);
+        self.stale = false;
+        Ok(())
+    }
+
+    /// Gets a producer id, or a new epoch of the one that the transactional id has.
+    async fn init_producer(&mut self) -> Result<()> {
+        let id = self.config.transactional_id.clone();
+        let request = InitProducerIdRequest::default()
+            .with_transactional_id(id.as_deref().map(|id| TransactionalId(text(id))))
+            .with_transaction_timeout_ms(self.config.transaction_timeout_ms);
+        let target = id.map_or(Target::Any, Target::TransactionCoordinator);
+        let answer = self
+            .client
+            .retry("initProducerId", async || {
+                let answer = self.client.send(&target, &request).await?;
+                Error::check(answer.error_code, None::<String>)?;
+                Ok(answer)
+            })
+            .await?;
+        self.identity = Some((ProducerId(answer.producer_id.0), ProducerEpoch(answer.producer_epoch)));
+        self.broken = false;
+        for queue in &mut self.queues {
+            queue.renumber();
+        }
+        Ok(())
+    }
+
+    // --- requests go out -------------------------------------------------------------------------------------------
+
+    /// Sends what is due. Returns when to look again, if time alone will make something due.
+    async fn launch(&mut self) -> Option<Instant> {
+        self.expire();
+        if self.broken {
+            if !self.in_flight.is_empty() {
+                return None;
+            }
+            self.identity = None;
+        }
+        loop {
+            let now = Instant::now();
+            let flushing = self.closing || !self.flushing.is_empty();
+            let wake = self.queues.iter().filter_map(|queue| queue.due(&self.config, flushing)).min()?;
+            if wake > now {
+                return Some(wake);
+            }
+            if let Err(error) = self.prepare().await {
+                self.postpone_all(&error);
+                continue;
+            }
+            let led_and_due = |index: usize| self.queues[index].due(&self.config, flushing).is_some_and(|at| at <= now);
+            let nodes =
+                (0..self.queues.len()).filter(|&index| led_and_due(index)).filter_map(|index| self.leaders[index]);
+            let free = |node: &i32| self.per_node.get(node).copied().unwrap_or(0) < self.config.max_in_flight;
+            match nodes.into_iter().find(free) {
+                Some(node) => self.send_to(node, now, flushing).await,
+                // Those without a leader are looked for again; for the others an answer has to come first.
+                None if self.leaders.contains(&None) => {
+                    self.stale = true;
+                    return Some(now + self.config.client.retry_backoff);
+                }
+                None => return None,
+            }
+        }
+    }
+
+    /// Whatever has to be known before anything can be sent.
+    async fn prepare(&mut self) -> Result<()> {
+        if self.stale {
+            self.ask_topic().await?;
+        }
+        if self.config.idempotent && self.identity.is_none() {
+            self.init_producer().await?;
+        }
+        Ok(())
+    }
+
+    /// One request, with the first batch of each partition of the node that is due.
+    async fn send_to(&mut self, node: i32, now: Instant, flushing: bool) {
+        let connection = match self.client.connection(&Target::Node(node)).await {
+            Ok(connection) => connection,
+            Err(error) => {
+                let due: Vec<usize> =
+                    (0..self.queues.len()).filter(|&index| self.leaders[index] == Some(node)).collect();
+                return self.postpone(&due, &error);
+            }
+        };
+        let v2 = uses_transactions_v2(&connection);
+        let mut batches = Vec::new();
+        let mut size = 0;
+        for (index, queue) in self.queues.iter_mut().enumerate() {
+            let led = self.leaders[index] == Some(node);
+            if !led || queue.due(&self.config, flushing).is_none_or(|at| at > now) {
+                continue;
+            }
+            let next = queue.waiting.front().map_or(0, Batch::size);
+            if size > 0 && size + next > self.config.max_request_size {
+                continue;
+            }
+            size += next;
+            if self.identity.is_some() {
+                queue.number_first();
+            }
+            if let Some(mut batch) = queue.waiting.pop_front() {
+                queue.in_flight += 1;
+                batch.tries += 1;
+                batches.push((index, batch));
+            }
+        }
+        *self.per_node.entry(node).or_default() += 1;
+        if !v2
+            && self.config.transactional_id.is_some()
+            && let Err(error) = self.add_partitions(&batches).await
+        {
+            return self.settle(Returned { node, batches, answer: Err(error) });
+        }
+        let data = batches.iter().map(|(index, batch)| {
+            PartitionProduceData::default()
+                .with_index(*index as i32)
+                .with_records(Some(batch.encode(&self.config, self.identity)))
+        });
+        let topic =
+            TopicProduceData::default().with_name(TopicName(text(&self.topic))).with_partition_data(data.collect());
+        let request = ProduceRequest::default()
+            .with_transactional_id(self.config.transactional_id.as_deref().map(|id| TransactionalId(text(id))))
+            .with_acks(self.config.acks.number())
+            .with_timeout_ms(self.config.client.request_timeout_ms())
+            .with_topic_data(vec![topic]);
+        let most =
+            if v2 || self.config.transactional_id.is_none() { LAST_PRODUCE_WITH_NAMES } else { LAST_PRODUCE_BEFORE_V2 };
+        let version = match connection.versions.common::<ProduceRequest>(most) {
+            Ok(version) => version,
+            Err(error) => return self.settle(Returned { node, batches, answer: Err(error) }),
+        };
+        if self.config.acks == Acks::None {
+            let answer = connection.send_unanswered(&request, version).await.map(|()| None);
+            return self.settle(Returned { node, batches, answer });
+        }
+        let sent = connection.send(&request, version).await;
+        let limit = self.config.client.request_timeout;
+        self.in_flight.push(Box::pin(async move {
+            let answer = match sent {
+                Ok(answer) => match timeout(limit, answer.receive()).await {
+                    Ok(answer) => answer.map(Some),
+                    Err(_) => Err(Error::of(ErrorCode::RequestTimedOut.code(), None::<String>)),
+                },
+                Err(error) => Err(error),
+            };
+            // It must not end before its answer has come.
+            drop(connection);
+            Returned { node, batches, answer }
+        }));
+    }
+
+    /// Tells the coordinator of the partitions that are new in the transaction.
+    async fn add_partitions(&mut self, batches: &[(usize, Batch<T>)]) -> Result<()> {
+        let (Some(id), Some((producer_id, epoch))) = (self.config.transactional_id.clone(), self.identity) else {
+            return Ok(());
+        };
+        let new: Vec<i32> = batches
+            .iter()
+            .filter(|(index, _)| !self.queues[*index].in_transaction)
+            .map(|(index, _)| *index as i32)
+            .collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let topic =
+            AddPartitionsToTxnTopic::default().with_name(TopicName(text(&self.topic))).with_partitions(new.clone());
+        let request = AddPartitionsToTxnRequest::default()
+            .with_v3_and_below_transactional_id(TransactionalId(text(&id)))
+            .with_v3_and_below_producer_id(producer_id.0.into())
+            .with_v3_and_below_producer_epoch(epoch.0)
+            .with_v3_and_below_topics(vec![topic]);
+        let target = Target::TransactionCoordinator(id);
+        self.client
+            .retry("addPartitionsToTxn", async || {
+                let answer = self.client.send_at_most(&target, &request, LAST_ADD_PARTITIONS_OF_CLIENTS).await?;
+                let mut results =
+                    answer.results_by_topic_v3_and_below.iter().flat_map(|topic| &topic.results_by_partition);
+                results.try_for_each(|result| Error::check(result.partition_error_code, None::<String>))
+            })
+            .await?;
+        for index in new {
+            self.queues[index as usize].in_transaction = true;
+        }
+        Ok(())
+    }
+
+    // --- answers come back -----------------------------------------------------------------------------------------
+
+    fn settle(&mut self, returned: Returned<T>) {
+        if let Some(count) = self.per_node.get_mut(&returned.node) {
+            *count = count.saturating_sub(1);
+        }
+        let answers: HashMap<usize, PartitionProduceResponse> = match &returned.answer {
+            Ok(Some(answer)) => answer
+                .responses
+                .iter()
+                .flat_map(|topic| &topic.partition_responses)
+                .map(|partition| (partition.index as usize, partition.clone()))
+                .collect(),
+            _ => HashMap::new(),
+        };
+        for (index, batch) in returned.batches {
+            let outcome = match (&returned.answer, answers.get(&index)) {
+                (Err(error), _) => Err(error.clone()),
+                (Ok(None), _) => Ok(-1),
+                (Ok(Some(_)), Some(partition)) => match ErrorCode::from_code(partition.error_code) {
+                    // The first attempt had arrived.
+                    Some(ErrorCode::DuplicateSequenceNumber) => Ok(partition.base_offset),
+                    _ => Error::check(
+                        partition.error_code,
+                        partition.error_message.as_deref().filter(|text| !text.is_empty()),
+                    )
+                    .map(|()| partition.base_offset),
+                },
+                (Ok(Some(_)), None) => Err(Error::disconnected("The answer has nothing of the partition.")),
+            };
+            self.queues[index].in_flight -= 1;
+            match outcome {
+                Ok(base_offset) => self.delivered(index, batch, base_offset),
+                Err(error) => self.failed(index, batch, error),
+            }
+            let queue = &mut self.queues[index];
+            queue.halted &= queue.in_flight > 0;
+        }
+    }
+
+    fn delivered(&mut self, index: usize, batch: Batch<T>, base_offset: i64) {
+        self.buffered -= batch.size();
+        for (place, receipt) in batch.receipts().enumerate() {
+            let offset = if base_offset < 0 { -1 } else { base_offset + place as i64 };
+            (self.deliver)(receipt, Ok(Position { partition: index as i32, offset }));
+        }
+    }
+
+    fn failed(&mut self, index: usize, mut batch: Batch<T>, error: Error) {
+        // One before it is still to be sent once more, and then this one fits.
+        let out_of_turn = error.is(ErrorCode::OutOfOrderSequenceNumber)
+            && (self.queues[index].halted || self.queues[index].in_flight > 0);
+        let again = (error.is_retriable() || out_of_turn)
+            && batch.tries <= self.config.retries
+            && batch.created.elapsed() < self.config.delivery_timeout;
+        if again {
+            self.stale = true;
+            self.warn(format_args!(
+                "Got error produce response on topic-partition {}-{index}, retrying ({} attempts left). Error: {}",
+                self.topic,
+                self.config.retries.saturating_sub(batch.tries),
+                error.code.map_or("NETWORK_EXCEPTION", ErrorCode::name)
+            ));
+            batch.not_before = Instant::now() + self.config.client.retry_backoff;
+            return self.queues[index].give_back(batch);
+        }
+        self.give_up(batch, error);
+    }
+
+    fn give_up(&mut self, batch: Batch<T>, error: Error) {
+        // Whoever waits for its sequence would wait for ever.
+        self.broken |= batch.sequence.is_some() && self.config.transactional_id.is_none();
+        self.buffered -= batch.size();
+        for receipt in batch.receipts() {
+            (self.deliver)(receipt, Err(error.clone()));
+        }
+    }
+
+    /// Gives up what has waited for too long.
+    fn expire(&mut self) {
+        for index in 0..self.queues.len() {
+            while self.queues[index]
+                .waiting
+                .front()
+                .is_some_and(|first| first.created.elapsed() >= self.config.delivery_timeout)
+            {
+                let Some(batch) = self.queues[index].waiting.pop_front() else { break };
+                let error = Error::timeout(format!(
+                    "Expiring {} record(s) for {}-{index}:{} ms has passed since batch creation",
+                    batch.len(),
+                    self.topic,
+                    batch.created.elapsed().as_millis()
+                ));
+                self.give_up(batch, error);
+            }
+        }
+    }
+
+    /// Nothing can be sent for now, or ever.
+    fn postpone_all(&mut self, error: &Error) {
+        let all: Vec<usize> = (0..self.queues.len()).collect();
+        self.postpone(&all, error);
+    }
+
+    fn postpone(&mut self, partitions: &[usize], error: &Error) {
+        self.stale = true;
+        let not_before = Instant::now() + self.config.client.retry_backoff;
+        for &index in partitions {
+            if error.is_retriable() || error.is(ErrorCode::RequestTimedOut) {
+                for batch in &mut self.queues[index].waiting {
+                    batch.not_before = not_before;
+                }
+                continue;
+            }
+            while let Some(batch) = self.queues[index].waiting.pop_front() {
+                self.give_up(batch, error.clone());
+            }
+        }
+    }
+
+    async fn finish_flushes(&mut self) {
+        if self.flushing.is_empty() || !self.is_idle() {
+            return;
+        }
+        for flush in std::mem::take(&mut self.flushing) {
+            let outcome = if flush.commit { self.end_transaction().await } else { Ok(()) };
+            // Who asked may have gone.
+            let _ = flush.answer.send(outcome);
+        }
+    }
+
+    async fn end_transaction(&mut self) -> Result<()> {
+        let (Some(id), Some((producer_id, epoch))) = (self.config.transactional_id.clone(), self.identity) else {
+            return Err(Error::new(
+                "java.lang.IllegalStateException",
+                "Transactional method invoked on a non-transactional producer.",
+            ));
+        };
+        let request = EndTxnRequest::default()
+            .with_transactional_id(TransactionalId(text(&id)))
+            .with_producer_id(producer_id.0.into())
+            .with_producer_epoch(epoch.0)
+            .with_committed(true);
+        let target = Target::TransactionCoordinator(id);
+        let answer = self
+            .client
+            .retry("endTxn", async || {
+                let v2 = uses_transactions_v2(&*self.client.connection(&target).await?);
+                let most = if v2 { i16::MAX } else { LAST_END_TXN_BEFORE_V2 };
+                let answer = self.client.send_at_most(&target, &request, most).await?;
+                Error::check(answer.error_code, None::<String>)?;
+                Ok(answer)
+            })
+            .await?;
+        for queue in &mut self.queues {
+            queue.in_transaction = false;
+        }
+        // From v5 on the answer has the epoch to go on with.
+        if answer.producer_epoch >= 0 && answer.producer_id.0 >= 0 {
+            let next = (ProducerId(answer.producer_id.0), ProducerEpoch(answer.producer_epoch));
+            if self.identity.replace(next) != Some(next) {
+                self.queues.iter_mut().for_each(Queue::renumber);
+            }
+        }
+        Ok(())
+    }
+
+    fn warn(&self, message: std::fmt::Arguments<'_>) {
+        log::write(
+            Level::Warn,
+            "org.apache.kafka.clients.producer.internals.Sender",
+            format_args!("[Producer clientId={}] {message}", self.config.client.client_id),
+        );
+    }
+}
+
+/// Whether the cluster has finalized `transaction.version` 2.
+fn uses_transactions_v2(connection: &Connection) -> bool {
+    let features = &connection.versions.0.finalized_features;
+    features.iter().any(|feature| feature.name.as_str() == TRANSACTION_VERSION && feature.max_version_level >= 2)
+}
+
+fn epoch_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
+}
