@@ -2,7 +2,8 @@
 
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::describe_configs_response::{DescribeConfigsResourceResult, DescribeConfigsResult};
-use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
+use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse, IncrementalAlterConfigsRequest};
 use kafka_protocol::protocol::StrBytes;
 
 use super::cluster::{Client, Target};
@@ -82,4 +83,41 @@ pub async fn describe(
         Ok(result.configs)
     };
     Ok(resources.iter().map(of).collect())
+}
+
+/// How a value is changed, as the protocol counts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    Set(String),
+    Delete,
+}
+
+/// Changes settings of several resources, each on its own; the first refusal is returned.
+pub async fn alter(client: &Client, changes: &[(Resource, Vec<(String, Change)>)]) -> Result<()> {
+    for (resource, changes) in changes {
+        let configs = changes.iter().map(|(name, change)| {
+            let config = AlterableConfig::default().with_name(StrBytes::from_string(name.clone()));
+            match change {
+                Change::Set(value) => {
+                    config.with_config_operation(0).with_value(Some(StrBytes::from_string(value.clone())))
+                }
+                Change::Delete => config.with_config_operation(1).with_value(Some(StrBytes::default())),
+            }
+        });
+        let altered = AlterConfigsResource::default()
+            .with_resource_type(resource.kind as i8)
+            .with_resource_name(StrBytes::from_string(resource.name.clone()))
+            .with_configs(configs.collect());
+        let request = IncrementalAlterConfigsRequest::default().with_resources(vec![altered]);
+        client
+            .retry("incrementalAlterConfigs", async || {
+                let response = client.send(&resource.target(), &request).await?;
+                let mut answers = response.responses.iter();
+                answers.try_for_each(|answer| {
+                    Error::check(answer.error_code, answer.error_message.as_deref()).map_err(Error::for_good)
+                })
+            })
+            .await?;
+    }
+    Ok(())
 }

@@ -94,10 +94,17 @@ pub(super) fn list_text<S: AsRef<str>>(items: &[S]) -> String {
 
 /// Sorts names as a `HashSet` or the key set of a `HashMap` lists them, whose table has so many buckets.
 pub fn hash_order(names: &mut [&str], table: u32) {
-    names.sort_by_key(|name| {
-        let hash = name.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
-        (hash ^ (hash >> 16)) & (table - 1)
-    });
+    names.sort_by_key(|name| bucket(string_hash(name), table));
+}
+
+/// The bucket of a hash in a table of so many.
+pub fn bucket(hash: u32, table: u32) -> u32 {
+    (hash ^ (hash >> 16)) & (table - 1)
+}
+
+/// `String.hashCode`.
+pub fn string_hash(text: &str) -> u32 {
+    text.encode_utf16().fold(0, |hash: u32, unit| hash.wrapping_mul(31).wrapping_add(unit.into()))
 }
 
 /// Buckets of a table that has grown to so many entries.

@@ -11,7 +11,7 @@ pub mod features;
 mod handle;
 mod partition_change;
 pub mod partitions;
-mod placement;
+pub mod placement;
 pub mod producer_ids;
 pub mod settings;
 pub mod start;

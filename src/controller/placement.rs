@@ -85,12 +85,31 @@ pub fn place(
     replicas: i16,
     random: &mut dyn Rng,
 ) -> Result<Vec<Vec<BrokerId>>, PlacementError> {
+    let usable = cluster.brokers.values().filter(|broker| broker.takes_new_replicas());
+    let usable = usable.map(|broker| Candidate { id: broker.id, rack: broker.rack.as_deref(), fenced: broker.fenced });
+    place_on(usable, partitions, replicas, random)
+}
+
+/// A broker that may get replicas.
+pub struct Candidate<'a> {
+    pub id: BrokerId,
+    pub rack: Option<&'a str>,
+    pub fenced: bool,
+}
+
+/// The same for any brokers.
+pub fn place_on<'a>(
+    candidates: impl Iterator<Item = Candidate<'a>>,
+    partitions: usize,
+    replicas: i16,
+    random: &mut dyn Rng,
+) -> Result<Vec<Vec<BrokerId>>, PlacementError> {
     let mut by_rack: BTreeMap<Option<&str>, Rack> = BTreeMap::new();
     let mut brokers = 0;
     let mut unfenced = 0;
-    for broker in cluster.brokers.values().filter(|broker| broker.takes_new_replicas()) {
+    for broker in candidates {
         let rack = by_rack
-            .entry(broker.rack.as_deref())
+            .entry(broker.rack)
             .or_insert_with(|| Rack { unfenced: Ring::new(Vec::new()), fenced: Ring::new(Vec::new()) });
         brokers += 1;
         if broker.fenced {

@@ -13,11 +13,23 @@
 //! One more tool is one more line in [`TOOLS`], and a file like `topics.rs`.
 
 pub mod argparse;
+mod broker_api_versions;
+mod cluster;
+mod configs;
 mod console;
 mod console_producer;
+mod delete_records;
+mod dump_log;
+mod features;
+mod get_offsets;
+mod json;
+mod leader_election;
 mod line_reader;
+mod log_dirs;
+mod metadata_quorum;
 pub mod options;
 mod producer_perf_test;
+mod reassign_partitions;
 mod topic_filter;
 mod topics;
 
@@ -25,7 +37,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::{server_script, storage_tool, zookeeper};
-use crate::client::Error;
+use crate::client::{ClientConfig, Error, config};
 use console::{complain, say};
 
 /// The release of Apache Kafka whose tools these are.
@@ -41,8 +53,19 @@ pub struct Tool {
 
 /// All of them.
 pub const TOOLS: &[Tool] = &[
+    Tool { name: "kafka-broker-api-versions", run: broker_api_versions::run },
+    Tool { name: "kafka-cluster", run: cluster::run },
+    Tool { name: "kafka-configs", run: configs::run },
     Tool { name: "kafka-console-producer", run: console_producer::run },
+    Tool { name: "kafka-delete-records", run: delete_records::run },
+    Tool { name: "kafka-dump-log", run: dump_log::run },
+    Tool { name: "kafka-features", run: features::run },
+    Tool { name: "kafka-get-offsets", run: get_offsets::run },
+    Tool { name: "kafka-leader-election", run: leader_election::run },
+    Tool { name: "kafka-log-dirs", run: log_dirs::run },
+    Tool { name: "kafka-metadata-quorum", run: metadata_quorum::run },
     Tool { name: "kafka-producer-perf-test", run: producer_perf_test::run },
+    Tool { name: "kafka-reassign-partitions", run: reassign_partitions::run },
     Tool { name: "kafka-topics", run: topics::run },
 ];
 
@@ -128,6 +151,39 @@ fn conclude(ended: Result<(), Stop>, failed: impl FnOnce(&Error)) -> u8 {
 fn uncaught(error: &Error) {
     complain!("{}", error.message());
     complain!("{}\n", error.trace());
+}
+
+/// An id as Kafka's tools read it.
+fn uuid(text: &str) -> Result<uuid::Uuid, Error> {
+    match crate::types::TopicId::parse(text.trim_end_matches('=')) {
+        Some(id) => Ok(id.0),
+        None => Err(Error::illegal_argument(format!("Input string `{text}` is not a base64-encoded UUID"))),
+    }
+}
+
+/// The settings of a client, from a properties file and where to connect to. One of the two must be given.
+fn admin_config(file: Option<&str>, servers: Option<&str>, controllers: Option<&str>) -> Result<ClientConfig, Error> {
+    let mut given = match file {
+        Some(path) => config::read_properties(Path::new(path))?,
+        None => Default::default(),
+    };
+    let (key, other, addresses) = match (servers, controllers) {
+        (Some(servers), None) => (config::BOOTSTRAP_SERVERS, config::BOOTSTRAP_CONTROLLERS, servers),
+        (None, Some(controllers)) => (config::BOOTSTRAP_CONTROLLERS, config::BOOTSTRAP_SERVERS, controllers),
+        (Some(_), Some(_)) => {
+            return Err(bootstrap_fault("You cannot specify both --bootstrap-controller and --bootstrap-server."));
+        }
+        (None, None) => {
+            return Err(bootstrap_fault("You must specify either --bootstrap-controller or --bootstrap-server."));
+        }
+    };
+    given.insert(key.to_owned(), addresses.to_owned());
+    given.remove(other);
+    ClientConfig::admin(given)
+}
+
+fn bootstrap_fault(message: &str) -> Error {
+    Error::new("org.apache.kafka.server.util.CommandLineUtils$InitializeBootstrapException", message)
 }
 
 #[cfg(test)]

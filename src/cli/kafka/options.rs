@@ -206,6 +206,23 @@ impl Options {
         self.given.iter().any(|(given, value)| *given == name && value.is_some())
     }
 
+    /// Some options as the command line has them, in its order.
+    pub fn in_order<'o>(&'o self, names: &'o [&str]) -> impl Iterator<Item = (&'static str, Option<&'o str>)> {
+        let given = self.given.iter().filter(|(given, _)| names.contains(given));
+        given.map(|(name, value)| (*name, value.as_deref()))
+    }
+
+    /// The options that are there, each once, in the order of the command line.
+    pub fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = Vec::new();
+        for (name, _) in &self.given {
+            if !names.contains(name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// All arguments of the option, or its default.
     pub fn values(&self, name: &str) -> Vec<&str> {
         let spec = self.spec(name);

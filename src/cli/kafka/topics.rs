@@ -418,8 +418,7 @@ async fn describe(client: &Client, options: &Options) -> Result<(), Error> {
 /// The id that is asked for; one of zeros is none.
 fn topic_id(options: &Options) -> Result<Option<TopicId>, Error> {
     let Some(text) = options.value("topic-id")? else { return Ok(None) };
-    let id = TopicId::parse(text.trim_end_matches('='));
-    let id = id.ok_or_else(|| Error::illegal_argument(format!("Input string `{text}` is not the text of an id")))?;
+    let id = TopicId(super::uuid(text)?);
     Ok((id != TopicId::ZERO).then_some(id))
 }
 

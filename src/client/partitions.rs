@@ -1,0 +1,107 @@
+//! Requests that the leaders of partitions answer.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use kafka_protocol::messages::MetadataRequest;
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+
+use super::cluster::{Client, Target};
+use super::error::{Error, Result};
+use super::topics::text;
+use crate::config::java;
+use crate::protocol::ErrorCode;
+use crate::types::TopicPartition;
+
+/// What became of each partition.
+pub type Outcomes<R> = BTreeMap<TopicPartition, Result<R>>;
+
+/// Asks the leader of each partition, and again where a partition's answer may change in a moment, until time is up.
+/// `ask` is given a leader and partitions of its.
+pub async fn at_leaders<R>(
+    client: &Client,
+    name: &str,
+    partitions: &[TopicPartition],
+    ask: impl AsyncFn(i32, &[TopicPartition]) -> Result<Vec<(TopicPartition, Result<R>)>>,
+) -> Outcomes<R> {
+    let outcomes: RefCell<Outcomes<R>> = RefCell::default();
+    let unsettled = || -> Vec<TopicPartition> {
+        let outcomes = outcomes.borrow();
+        let pending = |partition: &&TopicPartition| match outcomes.get(*partition) {
+            None => true,
+            Some(outcome) => outcome.as_ref().is_err_and(Error::is_retriable),
+        };
+        partitions.iter().filter(pending).cloned().collect()
+    };
+    let attempted = client.retry(name, async || {
+        let mut by_leader: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
+        for (partition, leader) in leaders(client, &unsettled()).await? {
+            match leader {
+                Ok(leader) => by_leader.entry(leader).or_default().push(partition),
+                Err(error) => drop(outcomes.borrow_mut().insert(partition, Err(error))),
+            }
+        }
+        for (leader, partitions) in by_leader {
+            let answer = ask(leader, &partitions).await;
+            let mut outcomes = outcomes.borrow_mut();
+            match answer {
+                Ok(answers) => outcomes.extend(answers),
+                Err(error) => outcomes.extend(partitions.into_iter().map(|partition| (partition, Err(error.clone())))),
+            }
+        }
+        let outcomes = outcomes.borrow();
+        let passing = outcomes.values().filter_map(|outcome| outcome.as_ref().err()).find(|error| error.is_retriable());
+        passing.map_or(Ok(()), |error| Err(error.clone()))
+    });
+    if let Err(error) = attempted.await {
+        for partition in unsettled() {
+            outcomes.borrow_mut().insert(partition, Err(error.clone()));
+        }
+    }
+    outcomes.into_inner()
+}
+
+/// The leader of each partition, as any broker knows it.
+pub async fn leaders(client: &Client, partitions: &[TopicPartition]) -> Result<Vec<(TopicPartition, Result<i32>)>> {
+    let topics: BTreeSet<&str> = partitions.iter().map(|partition| &*partition.topic).collect();
+    let topics = topics.iter().map(|topic| MetadataRequestTopic::default().with_name(Some(text(topic).into())));
+    let request = MetadataRequest::default().with_topics(Some(topics.collect())).with_allow_auto_topic_creation(false);
+    let response = client.send(&Target::Any, &request).await?;
+    let leader = |wanted: &TopicPartition| {
+        let named = |name: &kafka_protocol::messages::TopicName| name.as_str() == &*wanted.topic;
+        let topic = response.topics.iter().find(|topic| topic.name.as_ref().is_some_and(named));
+        let unknown = || Error::of(ErrorCode::UnknownTopicOrPartition.code(), None::<String>);
+        let topic = topic.ok_or_else(unknown)?;
+        Error::check(topic.error_code, None::<String>)?;
+        let partition = topic.partitions.iter().find(|partition| partition.partition_index == wanted.partition.0);
+        let partition = partition.ok_or_else(unknown)?;
+        match partition.leader_id.0 {
+            leader if leader >= 0 => Ok(leader),
+            _ => Err(Error::of(ErrorCode::LeaderNotAvailable.code(), None::<String>)),
+        }
+    };
+    Ok(partitions.iter().map(|partition| (partition.clone(), leader(partition))).collect())
+}
+
+/// Sorts partitions as a Java `HashMap` lists them that they were put into one after the other.
+pub fn hash_map_order(partitions: &mut [TopicPartition]) {
+    let table = java::grown_table(partitions.len());
+    partitions.sort_by_key(|partition| {
+        let hash = (31 + partition.partition.0 as u32).wrapping_mul(31);
+        java::bucket(hash.wrapping_add(java::string_hash(&partition.topic)), table)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_javas() {
+        // As `new HashMap<TopicPartition, …>` of a Java 17 lists them.
+        let mut partitions = [0, 1, 2, 3].map(|number| TopicPartition::new("t", number));
+        hash_map_order(&mut partitions);
+        // Hashes 1077, 1108, 1139, 1170: in 16 buckets 5, 4, 3, 2.
+        assert_eq!(partitions.map(|partition| partition.partition.0), [3, 2, 1, 0]);
+    }
+}
