@@ -4,12 +4,8 @@
 //! - [`connection`]: one connection, on which requests may follow each other without waiting.
 //! - [`ClientConfig`]: the settings of Kafka's clients, from a properties file and options.
 //! - [`Error`]: what went wrong, as the Java exception that the tools print.
-<<<<<<< HEAD
 //! - [`Producer`]: records on their way to a topic.
-//! - [`topics`], [`configs`]: requests that several tools need.
-=======
 //! - [`topics`], [`configs`], [`partitions`], [`offsets`], [`description`]: requests that several tools need.
->>>>>>> 1191d90 (Have Kafka's tools for configs, offsets, records, log directories, the cluster, features, the quorum, elections and reassignments)
 //!
 //! It is built on the broker's own codec: librdkafka would weigh as much as the whole rest of the program, and speaks
 //! fewer of the APIs that the tools need. It knows nothing of the broker, and nothing in the broker calls it.
@@ -21,13 +17,10 @@ pub mod connection;
 pub mod description;
 pub mod error;
 pub mod log;
-<<<<<<< HEAD
 mod murmur2;
-pub mod producer;
-=======
 pub mod offsets;
 pub mod partitions;
->>>>>>> 1191d90 (Have Kafka's tools for configs, offsets, records, log directories, the cluster, features, the quorum, elections and reassignments)
+pub mod producer;
 pub mod topics;
 
 pub use cluster::{Client, Node, Target};
