@@ -150,8 +150,9 @@ impl ProducerStateManager {
     ) -> Result<Analysis, ProducerStateError> {
         let mut updates = ProducerUpdates::default();
         for batch in batches {
+            let known = self.producers.get(&batch.producer_id);
             if origin == AppendOrigin::Client
-                && let Some(entry) = self.producers.get(&batch.producer_id)
+                && let Some(entry) = known
                 && let Some(duplicate) =
                     entry.find_duplicate(batch.producer_epoch, batch.base_sequence, batch.last_sequence())
             {
@@ -160,7 +161,7 @@ impl ProducerStateManager {
             if matches!(origin, AppendOrigin::Client | AppendOrigin::Coordinator) && batch.kind.is_transactional() {
                 self.check_verified(&batch, guard)?;
             }
-            self.prepare(&mut updates, &batch, origin, version)?;
+            self.prepare(&mut updates, &batch, known, origin, version)?;
         }
         Ok(Analysis::Accepted(updates))
     }
@@ -183,8 +184,9 @@ impl ProducerStateManager {
     /// nothing is refused. Returns an entry for the transaction index.
     pub fn replay(&mut self, batch: &ProducerBatch) -> Option<AbortedTxn> {
         let mut updates = ProducerUpdates::default();
-        if let Err(error) = self.prepare(&mut updates, batch, AppendOrigin::Replication, TransactionVersion::default())
-        {
+        let known = self.producers.get(&batch.producer_id);
+        let version = TransactionVersion::default();
+        if let Err(error) = self.prepare(&mut updates, batch, known, AppendOrigin::Replication, version) {
             warn!(%error, "record batch in the log contradicts its producer's state");
             return None;
         }
@@ -196,13 +198,18 @@ impl ProducerStateManager {
         &self,
         updates: &mut ProducerUpdates,
         batch: &ProducerBatch,
+        known: Option<&ProducerStateEntry>,
         origin: AppendOrigin,
         version: TransactionVersion,
     ) -> Result<(), ProducerStateError> {
-        let known = updates.appends.iter_mut().position(|append| append.updated().producer_id == batch.producer_id);
-        let index = known.unwrap_or_else(|| {
+        let begun = updates.appends.iter_mut().position(|append| append.updated().producer_id == batch.producer_id);
+        let index = begun.unwrap_or_else(|| {
             let id = batch.producer_id;
-            let current = self.producers.get(&id).cloned().unwrap_or_else(|| ProducerStateEntry::empty(id));
+            let current = known.cloned().unwrap_or_else(|| ProducerStateEntry::empty(id));
+            if updates.appends.is_empty() {
+                // Nearly always there is one.
+                updates.appends.reserve_exact(1);
+            }
             updates.appends.push(ProducerAppendInfo::new(current, self.verifications.get(&id).cloned(), origin));
             updates.appends.len() - 1
         });
