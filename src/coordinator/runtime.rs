@@ -50,6 +50,11 @@ const PARALLEL_LOADS: usize = 4;
 /// What a record takes in a batch beside its key and value, at most.
 const RECORD_OVERHEAD: usize = 32;
 
+/// A record as most are, in a batch.
+const USUAL_RECORD: usize = 128;
+/// Records of a batch that room is made for beforehand, at most.
+const MOST_RESERVED: usize = 128;
+
 /// What a runtime is of.
 pub struct RuntimeParams<S: CoordinatorShard> {
     /// The coordinator's topic.
@@ -613,7 +618,8 @@ fn write<R: CoordinatorRecord>(
     codec: Codec,
     now_ms: i64,
 ) -> Result<Appended, CoordinatorError> {
-    let mut builder = RecordBatchBuilder::new(Offset(0)).compression(codec, codec.default_level());
+    let usual_size = append.records.len().min(MOST_RESERVED) * USUAL_RECORD;
+    let mut builder = RecordBatchBuilder::new(Offset(0)).compression(codec, codec.default_level()).reserve(usual_size);
     if let Some(producer) = append.producer {
         builder = builder.producer(producer.producer_id, producer.producer_epoch, NO_SEQUENCE).transactional(true);
     }

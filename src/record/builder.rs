@@ -87,6 +87,12 @@ impl RecordBatchBuilder {
         Self { control, ..self }
     }
 
+    /// Makes room for records of so many bytes in all.
+    pub fn reserve(mut self, size: usize) -> Self {
+        self.bytes.reserve(size);
+        self
+    }
+
     /// Appends a record at the next offset.
     pub fn append(&mut self, timestamp: i64, key: Option<&[u8]>, value: Option<&[u8]>, headers: &[Header<'_>]) {
         let offset = self.last_offset.map_or(self.base_offset, |last| last.plus(1));

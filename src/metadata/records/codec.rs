@@ -177,16 +177,24 @@ pub fn prefixed(bytes: &[u8]) -> Result<(i16, &[u8]), DecodeError> {
     Ok((i16::from_be_bytes(*head), rest))
 }
 
+/// What a committed offset takes, its key and its value: most have room in it without growing on the way.
+const USUAL_LENGTH: usize = 96;
+
 /// A coordinator's record as it stands in the log: the key behind its number, the value behind its version.
 pub fn encode_pair<K: Record, V: Record>(
     key: &K,
     value: Option<&V>,
     version: i16,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), EncodeError> {
-    let mut key_bytes = (K::TYPE as u16).to_be_bytes().to_vec();
+    let beginning_with = |prefix: [u8; 2]| {
+        let mut bytes = Vec::with_capacity(USUAL_LENGTH);
+        bytes.extend_from_slice(&prefix);
+        bytes
+    };
+    let mut key_bytes = beginning_with((K::TYPE as u16).to_be_bytes());
     key.encode(0, &mut key_bytes)?;
     let value_bytes = value.map(|value| {
-        let mut bytes = version.to_be_bytes().to_vec();
+        let mut bytes = beginning_with(version.to_be_bytes());
         value.encode(version, &mut bytes).map(|()| bytes)
     });
     Ok((key_bytes, value_bytes.transpose()?))
