@@ -117,6 +117,7 @@ fn decode_body(header: &RequestHeader, body: &mut Bytes) -> Result<(), DecodeErr
         ApiKey::IncrementalAlterConfigs => {
             messages::decode::<kafka::IncrementalAlterConfigsRequest>(body, version).map(drop)
         }
+        ApiKey::UpdateFeatures => messages::decode::<kafka::UpdateFeaturesRequest>(body, version).map(drop),
         ApiKey::DescribeCluster => messages::decode::<kafka::DescribeClusterRequest>(body, version).map(drop),
         ApiKey::DescribeTopicPartitions => {
             messages::decode::<kafka::DescribeTopicPartitionsRequest>(body, version).map(drop)
@@ -399,6 +400,17 @@ fn responses_that_say_all_they_can_are_written_at_every_version() {
             kafka::create_partitions_response::CreatePartitionsTopicResult::default().with_error_message(Some(text()));
         let response = kafka::CreatePartitionsResponse::default().with_throttle_time_ms(1).with_results(vec![result]);
         write(ApiKey::CreatePartitions, version, &response);
+    }
+    for version in versions(ApiKey::UpdateFeatures) {
+        // Left out where the version has no room for them.
+        let result = kafka::update_features_response::UpdatableFeatureResult::default()
+            .with_feature(text())
+            .with_error_message(Some(text()));
+        let response = kafka::UpdateFeaturesResponse::default()
+            .with_throttle_time_ms(1)
+            .with_error_message(Some(text()))
+            .with_results(if version <= 1 { vec![result] } else { Vec::new() });
+        write(ApiKey::UpdateFeatures, version, &response);
     }
     for version in versions(ApiKey::DescribeCluster) {
         let broker = kafka::describe_cluster_response::DescribeClusterBroker::default()

@@ -92,6 +92,22 @@ def java_classes():
 
 
 @functools.cache
+def streams_class_path():
+    """Kafka Streams, with the program of ../streams compiled."""
+    source, jars = HERE / "streams/WordCount.java", CACHE / "streams"
+    pom = source.with_name("pom.xml")
+    path = f"{jars}/classes:{jars}/*:{kafka_jars()}/*"
+
+    def make():
+        shutil.rmtree(jars, ignore_errors=True)
+        run([program("mvn"), "-q", "-B", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={jars}"])
+        run([pathlib.Path(java()).resolve().with_name("javac"), "-d", jars / "classes", "-cp", path, source])
+
+    build("streams", pom.read_text() + source.read_text(), make)
+    return path
+
+
+@functools.cache
 def go():
     found = shutil.which("go") or "/usr/local/go/bin/go"
     if os.access(found, os.X_OK):

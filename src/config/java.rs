@@ -107,6 +107,12 @@ pub fn string_hash(text: &str) -> u32 {
     text.encode_utf16().fold(0, |hash: u32, unit| hash.wrapping_mul(31).wrapping_add(unit.into()))
 }
 
+/// Sorts names as a `HashMap` lists them into which they were put one by one, in their order.
+pub fn in_hash_order(names: &mut [&str]) {
+    let table = grown_table(names.len());
+    hash_order(names, table);
+}
+
 /// Buckets of a table that has grown to so many entries.
 pub fn grown_table(entries: usize) -> u32 {
     let mut table = 16;

@@ -27,6 +27,6 @@ pub use broker::{BrokerConfig, ConfigProblem, ConsumerGroupMigrationPolicy, Load
 pub use dynamic::{ConfigMap, DynamicBrokerConfig};
 pub use endpoint::{Endpoint, SecurityProtocol};
 pub use group::ConsumerGroupConfig;
-pub use java::double_text;
+pub use java::{double_text, in_hash_order};
 pub use ottla::OttlaConfig;
 pub use topic::TopicConfig;

@@ -22,16 +22,22 @@ use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
 
 use super::decision::Decision;
+use super::features::FEATURES;
 use super::handle::{Command, Publisher};
 use super::settings::ControllerSettings;
-use super::{brokers, configs, partitions, producer_ids, topic_deletion, topics};
+use super::{brokers, configs, feature_updates, partitions, producer_ids, topic_deletion, topics};
 use crate::clock::Clock;
-use crate::metadata::batch::encode_atomically;
-use crate::metadata::image::{ConfigResourceType, MetadataDelta, MetadataHandle, MetadataImage, Provenance};
+use crate::metadata::batch::{encode_atomically, encode_control};
+use crate::metadata::image::{
+    ConfigResourceType, ControllerRegistration, FeaturesImage, MetadataDelta, MetadataHandle, MetadataImage, Provenance,
+};
 use crate::metadata::log::{MetadataAppendError, MetadataLog};
 use crate::metadata::records::{MetadataRecord, VersionedRecord};
 use crate::metadata::snapshot::{self, SnapshotId};
+use crate::metadata::version::MetadataVersion;
 use crate::quorum::state::{Event, QuorumState};
+use crate::quorum::voters::VoterSet;
+use crate::record::control::{ControlRecord, Voter};
 use crate::storage::background::{Background, Lane};
 use crate::types::{Offset, TopicId};
 
@@ -48,6 +54,10 @@ pub(super) struct Driver {
     pub clock: Arc<dyn Clock>,
     pub background: Background,
     pub publishers: Vec<Publisher>,
+    /// What is recorded when `metadata.version` comes to know it.
+    pub registration: ControllerRegistration,
+    /// This node as the voter that is recorded when `kraft.version` comes to know it.
+    pub voter: Voter,
     pub snapshots: SnapshotPolicy,
     /// To be woken by; weak, so that the queue closes with the last handle.
     pub wake: mpsc::WeakSender<Command>,
@@ -224,6 +234,15 @@ impl Driver {
                 let decision = configs::alter_configs(&group.image, settings, &request);
                 self.accept(decision, answer, group);
             }
+            Command::UpdateFeatures(request, api_version, answer) => {
+                let decided = feature_updates::update_features(&group.image, settings, &request, api_version);
+                let before = Arc::clone(&group.image.features);
+                if let Some(kraft_version) = decided.kraft_version {
+                    self.record_voters(kraft_version, group);
+                }
+                self.accept(decided.decision, answer, group);
+                self.features_updated(&before, group);
+            }
             Command::AllocateProducerIds(request, answer) => {
                 let decision = producer_ids::allocate_producer_ids(&group.image, &request);
                 self.accept(decision, answer, group);
@@ -283,6 +302,33 @@ impl Driver {
         group.next_offset = batches.next_offset;
         group.batches.extend(batches.bytes);
         group.records += records.len();
+    }
+
+    /// Writes down who votes; from here on that is no longer a matter of configuration.
+    fn record_voters(&mut self, kraft_version: i16, group: &mut Group) {
+        let voters = vec![self.voter.clone()];
+        let records = [ControlRecord::KRaftVersion { kraft_version }, ControlRecord::KRaftVoters(voters.clone())];
+        group.batches.push(encode_control(group.next_offset, self.quorum.epoch(), self.clock.now_ms(), &records));
+        group.next_offset = group.next_offset.plus(records.len() as i64);
+        group.records += records.len();
+        self.quorum.record_voters(VoterSet::recorded(kraft_version, voters));
+        Arc::make_mut(&mut group.image.features).kraft_version = kraft_version;
+        group.delta.features_changed = true;
+    }
+
+    /// What a new level brings with it, and a word of it in the log.
+    fn features_updated(&self, before: &FeaturesImage, group: &mut Group) {
+        let now = Arc::clone(&group.image.features);
+        for feature in &FEATURES {
+            let (from, to) = (before.level_of(feature.name), now.level_of(feature.name));
+            if from != to {
+                info!(feature = feature.name, from, to, "the level of a feature was changed");
+            }
+        }
+        let is_registered = group.image.cluster.controllers.contains_key(&self.registration.id);
+        if MetadataVersion(now.metadata_version).has_controller_registration() && !is_registered {
+            self.append_to_group(&[self.registration.to_record()], group);
+        }
     }
 
     /// Makes a group durable and visible, and gives its answers.

@@ -15,16 +15,23 @@ const fn feature(name: &'static str, min: i16, max: i16, default_level: i16) -> 
     Feature { name, supported: VersionRange { min, max }, default_level }
 }
 
+impl Feature {
+    /// The feature of this name, if it is known.
+    pub fn named(name: &str) -> Option<&'static Feature> {
+        FEATURES.iter().find(|feature| feature.name == name)
+    }
+}
+
 /// All features of Kafka 4.3's level, in the order in which a new cluster records them. `kraft.version` is kept by
 /// control records of the quorum, not by a feature record.
-pub const FEATURES: [Feature; 7] = [
+pub static FEATURES: [Feature; 7] = [
     feature(FeaturesImage::METADATA_VERSION, MetadataVersion::MINIMUM.0, MetadataVersion::LATEST.0, 30),
     feature(FeaturesImage::ELIGIBLE_LEADER_REPLICAS, 0, 1, 1),
-    feature("group.version", 0, 1, 1),
-    feature("kraft.version", 0, 1, 0),
+    feature(FeaturesImage::GROUP_VERSION, 0, 1, 1),
+    feature(FeaturesImage::KRAFT_VERSION, 0, 1, 0),
     feature("share.version", 0, 1, 1),
     feature("streams.version", 0, 1, 1),
-    feature("transaction.version", 0, 2, 2),
+    feature(FeaturesImage::TRANSACTION_VERSION, 0, 2, 2),
 ];
 
 /// The bootstrap records of a new cluster: the features' levels.

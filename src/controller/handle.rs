@@ -11,7 +11,8 @@ use kafka_protocol::messages::{
     AllocateProducerIdsRequest, AllocateProducerIdsResponse, AlterConfigsRequest, AlterConfigsResponse,
     BrokerHeartbeatRequest, BrokerHeartbeatResponse, BrokerRegistrationRequest, BrokerRegistrationResponse,
     CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+    DeleteTopicsResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -40,6 +41,8 @@ pub(super) enum Command {
     CreatePartitions(CreatePartitionsRequest, Duration, oneshot::Sender<CreatePartitionsResponse>),
     IncrementalAlterConfigs(IncrementalAlterConfigsRequest, oneshot::Sender<IncrementalAlterConfigsResponse>),
     AlterConfigs(AlterConfigsRequest, oneshot::Sender<AlterConfigsResponse>),
+    /// With the request's version.
+    UpdateFeatures(UpdateFeaturesRequest, i16, oneshot::Sender<UpdateFeaturesResponse>),
     AllocateProducerIds(AllocateProducerIdsRequest, oneshot::Sender<AllocateProducerIdsResponse>),
     BrokerRegistration(BrokerRegistrationRequest, oneshot::Sender<BrokerRegistrationResponse>),
     BrokerHeartbeat(BrokerHeartbeatRequest, oneshot::Sender<BrokerHeartbeatResponse>),
@@ -98,6 +101,16 @@ impl ControllerHandle {
 
     pub async fn alter_configs(&self, request: AlterConfigsRequest) -> Result<AlterConfigsResponse, ControllerError> {
         self.ask(|answer| Command::AlterConfigs(request, answer)).await
+    }
+
+    /// Sets levels of features, all or none, or only checks (`validate_only`). The version decides whether each feature
+    /// is answered by itself.
+    pub async fn update_features(
+        &self,
+        request: UpdateFeaturesRequest,
+        api_version: i16,
+    ) -> Result<UpdateFeaturesResponse, ControllerError> {
+        self.ask(|answer| Command::UpdateFeatures(request, api_version, answer)).await
     }
 
     /// A block of 1000 producer ids for a broker.

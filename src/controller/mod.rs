@@ -7,6 +7,7 @@ pub mod brokers;
 pub mod configs;
 pub mod decision;
 mod driver;
+pub mod feature_updates;
 pub mod features;
 mod handle;
 mod partition_change;

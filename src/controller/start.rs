@@ -26,8 +26,8 @@ use crate::metadata::snapshot::{self, SnapshotError, SnapshotQuorum};
 use crate::metadata::version::MetadataVersion;
 use crate::quorum::state::{Action, Event, QuorumState};
 use crate::quorum::state_file::{ElectionState, StateFileError};
-use crate::quorum::voters::{VoterSet, VotersError};
-use crate::record::control::ControlRecord;
+use crate::quorum::voters::{SUPPORTED_KRAFT_VERSIONS, VoterSet, VotersError};
+use crate::record::control::{ControlRecord, Voter, VoterEndpoint};
 use crate::storage::log::LogContext;
 use crate::storage::recovery::{RecoveryProgress, RecoveryReport};
 use crate::types::{DirectoryId, LeaderEpoch, Offset};
@@ -145,8 +145,23 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
         listeners: params.listeners,
         supported_features: FEATURES.iter().map(|feature| (feature.name.to_owned(), feature.supported)).collect(),
     };
+    let voter = Voter {
+        id: registration.id,
+        directory_id: params.directory_id,
+        endpoints: registration
+            .listeners
+            .iter()
+            .map(|listener| VoterEndpoint {
+                name: listener.name.clone(),
+                host: listener.host.clone(),
+                port: listener.port,
+            })
+            .collect(),
+        min_kraft_version: *SUPPORTED_KRAFT_VERSIONS.start(),
+        max_kraft_version: *SUPPORTED_KRAFT_VERSIONS.end(),
+    };
     let (mut image, batches) =
-        activate(replay, &params.settings, registration, &log, &params.metadata_log_dir, now_ms)?;
+        activate(replay, &params.settings, &registration, &log, &params.metadata_log_dir, now_ms)?;
     for records in batches {
         appended.push(encode_records(next_offset, quorum.epoch(), now_ms, &records));
         next_offset = next_offset.plus(records.len() as i64);
@@ -157,6 +172,7 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
     }
     log.flush().map_err(MetadataAppendError::Flush)?;
     quorum.handle(Event::Flushed { end_offset: log.log_end_offset() });
+    Arc::make_mut(&mut image.features).kraft_version = quorum.voters().kraft_version;
     image.provenance = Provenance {
         offset: Offset(log.log_end_offset().0 - 1),
         epoch: quorum.epoch(),
@@ -182,6 +198,8 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
         clock: Arc::clone(&clock),
         background: params.log_context.background,
         publishers: Vec::new(),
+        registration,
+        voter,
         snapshots: SnapshotPolicy::new(
             params.max_bytes_between_snapshots,
             params.max_snapshot_interval,
@@ -215,7 +233,7 @@ fn check_features(image: &MetadataImage) -> Result<(), StartError> {
 fn activate(
     replay: Replay,
     settings: &ControllerSettings,
-    registration: ControllerRegistration,
+    registration: &ControllerRegistration,
     log: &MetadataLog,
     metadata_log_dir: &std::path::Path,
     now_ms: i64,

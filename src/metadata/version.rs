@@ -20,6 +20,12 @@ impl MetadataVersion {
         usize::try_from(self.0 - Self::MINIMUM.0).ok().and_then(|at| NAMES.get(at)).copied().unwrap_or("unknown")
     }
 
+    /// Whether a level above `older`, up to this one, changed what metadata can say.
+    pub fn changed_metadata_since(self, older: MetadataVersion) -> bool {
+        const CHANGES: [i16; 9] = [7, 8, 11, 13, 14, 15, 17, 23, 30];
+        CHANGES.iter().any(|level| (older.0 + 1..=self.0).contains(level))
+    }
+
     pub fn register_broker_record_version(self) -> i16 {
         match self.0 {
             30.. => 4,

@@ -241,6 +241,7 @@ pub const SERVED: &[Served] = &[
     served(ApiKey::DeleteGroups, 0, 2),
     served(ApiKey::IncrementalAlterConfigs, 0, 1),
     served(ApiKey::OffsetDelete, 0, 0),
+    served(ApiKey::UpdateFeatures, 0, 2),
     served(ApiKey::DescribeCluster, 0, 2),
     served(ApiKey::DescribeProducers, 0, 0),
     served(ApiKey::DescribeTransactions, 0, 0),

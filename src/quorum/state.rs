@@ -97,6 +97,15 @@ impl QuorumState {
         self.high_watermark
     }
 
+    /// The voters are on record from here on (`kraft.version` 1).
+    ///
+    /// # Panics
+    /// If they are others: only how they are kept may change.
+    pub fn record_voters(&mut self, voters: VoterSet) {
+        assert_eq!(voters.ids(), self.voters.ids(), "the voters stay the same");
+        self.voters = voters;
+    }
+
     /// Takes an event and says what to do.
     pub fn handle(&mut self, event: Event) -> Vec<Action> {
         match (self.role, event) {

@@ -96,6 +96,7 @@ fn codec(api_key: ApiKey) -> Codec {
         ApiKey::AlterConfigs => of_crate::<kafka::AlterConfigsRequest>(),
         ApiKey::CreatePartitions => of_crate::<kafka::CreatePartitionsRequest>(),
         ApiKey::IncrementalAlterConfigs => of_crate::<kafka::IncrementalAlterConfigsRequest>(),
+        ApiKey::UpdateFeatures => of_crate::<kafka::UpdateFeaturesRequest>(),
         ApiKey::DescribeCluster => of_crate::<kafka::DescribeClusterRequest>(),
         ApiKey::DescribeTopicPartitions => of_crate::<kafka::DescribeTopicPartitionsRequest>(),
         other => panic!("{other} is served and has no golden test"),

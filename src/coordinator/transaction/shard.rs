@@ -17,7 +17,7 @@ use super::metadata::{
 use super::state::TransactionState;
 use crate::coordinator::shard::{CoordinatorError, CoordinatorShard, RecordOrigin, ReplyTo};
 use crate::coordinator::timers::Timers;
-use crate::metadata::image::MetadataDelta;
+use crate::metadata::image::{FeaturesImage, MetadataDelta};
 use crate::protocol::ErrorCode;
 use crate::types::{ProducerEpoch, ProducerId, TopicPartition};
 
@@ -176,7 +176,7 @@ impl CoordinatorShard for TransactionShard {
 
 /// The level of `transaction.version` that the cluster has.
 fn cluster_version(step: &Step<'_>) -> TransactionVersion {
-    TransactionVersion(step.image.features.level("transaction.version"))
+    TransactionVersion(step.image.features.level(FeaturesImage::TRANSACTION_VERSION))
 }
 
 fn update(transactional_id: &Arc<str>, metadata: Option<TransactionMetadata>, step: &mut Step<'_>) {

@@ -87,6 +87,8 @@ impl MetadataImage {
                 let features = Arc::make_mut(&mut self.features);
                 match (record.name.as_str(), record.feature_level) {
                     (FeaturesImage::METADATA_VERSION, level) => features.metadata_version = level,
+                    // Once written by mistake; what counts are the quorum's control records.
+                    (FeaturesImage::KRAFT_VERSION, _) => {}
                     (name, 0) => {
                         features.finalized.remove(name);
                     }

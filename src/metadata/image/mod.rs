@@ -62,15 +62,29 @@ pub struct Provenance {
 pub struct FeaturesImage {
     /// The level of `metadata.version`, see [`crate::metadata::version::MetadataVersion`]; 0 before it is set.
     pub metadata_version: i16,
+    /// The level of `kraft.version`, which control records of the quorum say.
+    pub kraft_version: i16,
     /// The other features' levels.
     pub finalized: BTreeMap<String, i16>,
 }
 
 impl FeaturesImage {
     pub const METADATA_VERSION: &'static str = "metadata.version";
+    pub const KRAFT_VERSION: &'static str = "kraft.version";
+    pub const GROUP_VERSION: &'static str = "group.version";
+    pub const TRANSACTION_VERSION: &'static str = "transaction.version";
     pub const ELIGIBLE_LEADER_REPLICAS: &'static str = "eligible.leader.replicas.version";
 
-    /// The finalized level of a feature other than `metadata.version`; 0 when it is off.
+    /// The finalized level of any feature; 0 when it is off.
+    pub fn level_of(&self, feature: &str) -> i16 {
+        match feature {
+            Self::METADATA_VERSION => self.metadata_version,
+            Self::KRAFT_VERSION => self.kraft_version,
+            other => self.level(other),
+        }
+    }
+
+    /// The finalized level of a feature other than `metadata.version` and `kraft.version`; 0 when it is off.
     pub fn level(&self, feature: &str) -> i16 {
         self.finalized.get(feature).copied().unwrap_or(0)
     }

@@ -72,10 +72,11 @@ fn describe(image: &MetadataImage, version: i16) -> ApiVersionsResponse {
                 .with_max_version(feature.supported.max)
         })
         .collect();
-    let metadata_version = (FeaturesImage::METADATA_VERSION, image.features.metadata_version);
+    let apart = [FeaturesImage::METADATA_VERSION, FeaturesImage::KRAFT_VERSION];
+    let apart = apart.map(|name| (name, image.features.level_of(name)));
     let others = image.features.finalized.iter().map(|(name, &level)| (name.as_str(), level));
     let finalized = others
-        .chain([metadata_version])
+        .chain(apart.into_iter().filter(|(_, level)| *level > 0))
         .map(|(name, level)| {
             FinalizedFeatureKey::default()
                 .with_name(StrBytes::from_string(name.to_owned()))

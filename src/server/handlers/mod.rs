@@ -47,6 +47,7 @@ mod produce;
 mod sync_group;
 mod transaction_errors;
 mod txn_offset_commit;
+mod update_features;
 mod write_txn_markers;
 
 use std::future::Future;
@@ -110,6 +111,7 @@ pub fn handle(
         ApiKey::DescribeConfigs => call.now(describe_configs::handle),
         ApiKey::AlterConfigs => call.in_order(alter_configs::handle),
         ApiKey::IncrementalAlterConfigs => call.in_order(incremental_alter_configs::handle),
+        ApiKey::UpdateFeatures => call.in_order(update_features::handle),
         ApiKey::ListConfigResources => call.now(list_config_resources::handle),
         ApiKey::ConsumerGroupHeartbeat => call.in_order(consumer_group_heartbeat::handle),
         ApiKey::ConsumerGroupDescribe => call.in_order(consumer_group_describe::handle),

@@ -53,7 +53,7 @@ use super::classic::ClassicGroup;
 use super::{Group, GroupShard, GroupTimer, Step};
 use crate::config::BrokerConfig;
 use crate::coordinator::shard::CoordinatorError;
-use crate::metadata::image::{MetadataDelta, MetadataImage};
+use crate::metadata::image::{FeaturesImage, MetadataDelta, MetadataImage};
 
 /// What a timer of a consumer group is for: the ids of group and member.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,7 +95,7 @@ impl Default for ConsumerGroups {
 /// `group.version`.
 pub fn is_protocol_enabled(config: &BrokerConfig, image: &MetadataImage) -> bool {
     let is_set = config.group_coordinator_rebalance_protocols.iter().any(|name| name.eq_ignore_ascii_case("consumer"));
-    is_set && image.features.level("group.version") > 0
+    is_set && image.features.level(FeaturesImage::GROUP_VERSION) > 0
 }
 
 /// Milliseconds of a setting or a request, as a timer wants it.
