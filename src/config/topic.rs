@@ -66,6 +66,7 @@ pub struct TopicConfig {
     pub leader_replication_throttled_replicas: ThrottledReplicas,
     /// Bytes of log between two entries of the offset index.
     pub index_interval_bytes: i32,
+    /// What is older must be compacted; so an active segment rolls at this age.
     pub max_compaction_lag_ms: i64,
     pub min_compaction_lag_ms: i64,
     pub min_cleanable_dirty_ratio: f64,
@@ -89,6 +90,7 @@ pub struct TopicConfig {
     pub segment_index_bytes: i32,
     /// Random part taken off `segment_ms`, at most this long.
     pub segment_jitter_ms: i64,
+    /// Age at which a segment rolls, but for what [`TopicConfig::max_segment_ms`] says.
     pub segment_ms: i64,
     pub unclean_leader_election_enable: bool,
     /// Tiered storage: -2 means "as `retention.bytes`".
@@ -101,6 +103,15 @@ pub struct TopicConfig {
 }
 
 impl TopicConfig {
+    /// Age at which a segment rolls: `segment.ms`, or `max.compaction.lag.ms` if that is shorter and the log is compacted, since
+    /// the active segment is never cleaned (KIP-354).
+    pub fn max_segment_ms(&self) -> i64 {
+        match self.cleanup_policy.compact && self.max_compaction_lag_ms > 0 {
+            true => self.segment_ms.min(self.max_compaction_lag_ms),
+            false => self.segment_ms,
+        }
+    }
+
     /// The settings of a topic of which `overrides` are set. What cannot be used (a newer Kafka may have written it)
     /// is left out and told, a line each.
     pub fn resolve(overrides: &ConfigMap, broker: &BrokerConfig) -> (TopicConfig, Vec<String>) {

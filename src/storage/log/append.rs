@@ -300,7 +300,7 @@ fn must_roll(
         || last_offset.0 - segment.base_offset().0 > i64::from(i32::MAX))
 }
 
-/// Whether `segment.ms` is over: by the records' time if the first one has any that can be read, else by the clock.
+/// Whether a segment's time is over ([`TopicConfig::max_segment_ms`]): by the records' time if the first one has any that can be read, else by the clock.
 fn is_old(
     segment: &LogSegment,
     active: &mut ActiveSegment,
@@ -328,7 +328,7 @@ fn is_old(
         0.. => max_timestamp.saturating_sub(first_timestamp),
         _ => now_ms.saturating_sub(active.created_ms),
     };
-    Ok(waited_ms > config.segment_ms.saturating_sub(active.roll_jitter_ms))
+    Ok(waited_ms > config.max_segment_ms().saturating_sub(active.roll_jitter_ms))
 }
 
 /// An index that is only written to fails only with the disk; if it is damaged nevertheless, so is the disk.

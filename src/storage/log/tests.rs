@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::*;
 use crate::clock::ManualClock;
+use crate::config::topic::CleanupPolicy;
 use crate::record::batch::{RecordBatch, batches};
 use crate::record::builder::RecordBatchBuilder;
 use crate::record::control::{ControlRecord, EndTxnMarker};
@@ -235,6 +236,31 @@ fn rolls_by_the_clock_where_records_have_no_time() {
     fixture.clock.advance(Duration::from_millis(1));
     append(&log, batch(1, 1, -1));
     assert_eq!(log.segments().len(), 2);
+}
+
+/// A compacted topic with `max.compaction.lag.ms=100` and a long `segment.ms` was never compacted: its records stayed in the
+/// active segment, which the cleaner leaves alone.
+#[test]
+fn rolls_when_records_are_due_for_compaction() {
+    let compacted = CleanupPolicy { compact: true, delete: false };
+    let of = |cleanup_policy, max_compaction_lag_ms| TopicConfig {
+        cleanup_policy,
+        max_compaction_lag_ms,
+        ..Default::default()
+    };
+    let segments = |config: TopicConfig| {
+        let fixture = Fixture::with(config);
+        let log = fixture.open();
+        for timestamp in [1000, 1100, 1101] {
+            append(&log, batch(1, 1, timestamp));
+        }
+        log.segments().iter().map(|segment| segment.base_offset.0).collect::<Vec<_>>()
+    };
+    assert_eq!(segments(of(compacted, 100)), [0, 2]);
+    assert_eq!(segments(of(compacted, 101)), [0]);
+    assert_eq!(segments(of(compacted, 0)), [0]);
+    assert_eq!(segments(of(CleanupPolicy { compact: false, delete: true }, 100)), [0]);
+    assert_eq!(segments(TopicConfig { segment_ms: 50, ..of(compacted, 100) }), [0, 1]);
 }
 
 #[test]
