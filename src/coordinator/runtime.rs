@@ -8,12 +8,12 @@
 //!
 //! ```text
 //! elected   ─→ Loading ─┬─→ Active ─→ resigned: Closed, callers get NOT_COORDINATOR
-//!                       └─→ Failed     the log cannot be read; NOT_COORDINATOR until the next election
+//!                       └─→ Failed     the log cannot be read; NOT_COORDINATOR until the topic changes: then it is read again
 //! ```
 
 mod loader;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 use uuid::Uuid;
 
 use super::partition_for;
@@ -35,7 +35,7 @@ use super::shard::{
 };
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
-use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage};
+use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage, TopicImage};
 use crate::record::batch::NO_SEQUENCE;
 use crate::record::builder::RecordBatchBuilder;
 use crate::record::compression::Codec;
@@ -43,7 +43,7 @@ use crate::replica::{
     AppendContext, AppendError, LeaderError, Partition, PartitionAppendError, Reached, ReplicaManager, Settings,
     TransactionMarker, VerificationGuard, VerifiedProducer,
 };
-use crate::types::{BrokerId, LeaderEpoch, Offset, PartitionId};
+use crate::types::{BrokerId, LeaderEpoch, Offset, PartitionId, TopicId};
 
 /// Shards whose logs are read at the same time.
 const PARALLEL_LOADS: usize = 4;
@@ -112,6 +112,8 @@ struct Inner<S: CoordinatorShard> {
     deadlines: Mutex<Deadlines>,
     /// There is a deadline before the timers wake.
     earlier: Notify,
+    refusals: OnceAMinute,
+    failed_timers: OnceAMinute,
     next_reply: AtomicU64,
 }
 
@@ -131,10 +133,19 @@ struct Hosted<S: CoordinatorShard> {
 }
 
 enum State<S: CoordinatorShard> {
-    Loading,
+    Loading {
+        /// Topics that were deleted meanwhile, of which the shard is to hear.
+        deleted_topics: BTreeMap<TopicId, Arc<TopicImage>>,
+    },
     Active(Box<Active<S>>),
     Failed,
     Closed,
+}
+
+impl<S: CoordinatorShard> State<S> {
+    fn loading() -> State<S> {
+        State::Loading { deleted_topics: BTreeMap::new() }
+    }
 }
 
 struct Active<S: CoordinatorShard> {
@@ -188,6 +199,8 @@ impl<S: CoordinatorShard> Runtime<S> {
             shards: RwLock::default(),
             deadlines: Mutex::default(),
             earlier: Notify::new(),
+            refusals: OnceAMinute::default(),
+            failed_timers: OnceAMinute::default(),
             next_reply: AtomicU64::new(0),
         });
         inner.tasks.spawn(run_timers(Arc::downgrade(&inner)));
@@ -302,26 +315,24 @@ impl<S: CoordinatorShard> Runtime<S> {
         }
         let shards: Vec<_> = self.inner.shards.read().values().cloned().collect();
         for hosted in shards {
-            // One that is not active yet sees the image when it is.
-            let _ = self.inner.step(&hosted, |shard, step| shard.on_metadata(delta, step));
+            self.inner.on_metadata(&mut hosted.lock(), image, delta);
         }
     }
 
     fn elected(&self, id: PartitionId, leader_epoch: LeaderEpoch) {
         let inner = &self.inner;
-        let mut shards = inner.shards.write();
-        if let Some(hosted) = shards.get(&id) {
+        let known = inner.shards.read().get(&id).cloned();
+        if let Some(hosted) = known {
             let mut hosted = hosted.lock();
-            let goes_on = matches!(hosted.state, State::Active(_) | State::Loading);
+            let goes_on = matches!(hosted.state, State::Active(_) | State::Loading { .. });
             if goes_on {
                 // Nobody else led it meanwhile, or it would have been closed.
                 hosted.leader_epoch = leader_epoch;
                 return;
             }
         }
-        let hosted = Arc::new(Mutex::new(Hosted { partition_id: id, leader_epoch, state: State::Loading }));
-        shards.insert(id, hosted.clone());
-        drop(shards);
+        let hosted = Arc::new(Mutex::new(Hosted { partition_id: id, leader_epoch, state: State::loading() }));
+        inner.shards.write().insert(id, hosted.clone());
         let partition = match inner.params.replicas.partition(inner.params.topic, id) {
             Ok(partition) => partition,
             Err(error) => {
@@ -366,7 +377,7 @@ impl<S: CoordinatorShard> Inner<S> {
     fn active<'a>(&self, hosted: &'a mut Hosted<S>) -> Result<&'a mut Active<S>, CoordinatorError> {
         match &mut hosted.state {
             State::Active(active) => Ok(active),
-            State::Loading => Err(CoordinatorError::LoadInProgress),
+            State::Loading { .. } => Err(CoordinatorError::LoadInProgress),
             State::Failed | State::Closed => Err(CoordinatorError::NotCoordinator),
         }
     }
@@ -412,8 +423,14 @@ impl<S: CoordinatorShard> Inner<S> {
         }
         self.move_deadline(partition_id, active);
         let answer = answer.inspect_err(|error| {
-            if let CoordinatorError::Refused(_) = error {
-                warn!(topic = self.params.topic, partition = %partition_id, %error, "a coordinator's records were refused");
+            // Clients can bring it about as often as they like, with more metadata than a batch can hold.
+            match error {
+                CoordinatorError::Refused(_) if self.refusals.is_due(self.params.clock.monotonic()) => {
+                    warn!(topic = self.params.topic, partition = %partition_id, %error,
+                        "a coordinator's records were refused");
+                }
+                error => debug!(topic = self.params.topic, partition = %partition_id, %error,
+                    "a coordinator's records were not written"),
             }
         })?;
         Ok((answer, active.partition.committed(active.last_written)))
@@ -490,9 +507,8 @@ impl<S: CoordinatorShard> Inner<S> {
         last_written: Offset,
     ) {
         let mut hosted = hosted.lock();
-        if !matches!(hosted.state, State::Loading) {
-            return;
-        }
+        let State::Loading { deleted_topics } = &mut hosted.state else { return };
+        let deleted_topics = std::mem::take(deleted_topics);
         let active = Active { shard, partition, last_written, waiting: HashMap::new(), deadline: None };
         hosted.state = State::Active(Box::new(active));
         let image = self.image.lock().clone();
@@ -500,13 +516,31 @@ impl<S: CoordinatorShard> Inner<S> {
         if let Err(error) = self.step_locked(&mut hosted, &image, |shard, step| shard.on_loaded(step)) {
             warn!(topic = self.params.topic, %error, "a coordinator's first step failed");
         }
+        if !deleted_topics.is_empty() {
+            let delta = MetadataDelta { deleted_topics, ..MetadataDelta::default() };
+            self.on_metadata(&mut hosted, &image, &delta);
+        }
+    }
+
+    /// Lets a shard hear of a change: at once, or what the image will not tell it when it is loaded.
+    fn on_metadata(self: &Arc<Self>, hosted: &mut Hosted<S>, image: &Arc<MetadataImage>, delta: &MetadataDelta) {
+        if let State::Loading { deleted_topics } = &mut hosted.state {
+            deleted_topics.extend(delta.deleted_topics.clone());
+            return;
+        }
+        match self.step_locked(hosted, image, |shard, step| shard.on_metadata(delta, step)) {
+            // Who does not serve need not hear.
+            Ok(_) | Err(CoordinatorError::NotCoordinator) => {}
+            Err(error) => warn!(topic = self.params.topic, partition = %hosted.partition_id, %error,
+                "what follows from a change of topics was not written"),
+        }
     }
 
     /// Reads the shard's log; blocks.
     fn load(self: &Arc<Self>, hosted: &Mutex<Hosted<S>>, partition: Arc<Partition>) {
         let mut shard = (self.params.new_shard)();
         let buffer_size = (self.params.load_buffer_size)(self.params.settings.load().current());
-        let is_wanted = || matches!(hosted.lock().state, State::Loading);
+        let is_wanted = || matches!(hosted.lock().state, State::Loading { .. });
         let topic_partition = partition.topic_partition().clone();
         match loader::load(&partition, buffer_size, &*self.params.clock, &is_wanted, &mut shard) {
             Ok(loaded) => {
@@ -519,7 +553,7 @@ impl<S: CoordinatorShard> Inner<S> {
                 error!(partition = %topic_partition, %error, "a coordinator's log cannot be read: its groups or \
                     transactions are not served");
                 let mut hosted = hosted.lock();
-                if matches!(hosted.state, State::Loading) {
+                if matches!(hosted.state, State::Loading { .. }) {
                     hosted.state = State::Failed;
                 }
             }
@@ -563,7 +597,9 @@ impl<S: CoordinatorShard> Inner<S> {
                     return;
                 }
             }
-            if let Err(error) = self.step(&hosted, |shard, step| shard.on_timer(step)) {
+            if let Err(error) = self.step(&hosted, |shard, step| shard.on_timer(step))
+                && self.failed_timers.is_due(now)
+            {
                 warn!(topic = self.params.topic, partition = %id, %error, "a coordinator's timer failed");
             }
         }
@@ -578,6 +614,24 @@ fn committed(
         Ok(Ok(Reached::Yes)) => Ok(()),
         Ok(Ok(Reached::Never) | Err(_)) => Err(CoordinatorError::NotCoordinator),
         Err(_) => Err(CoordinatorError::NotAvailable("the records are not committed yet".to_owned())),
+    }
+}
+
+/// What may go wrong again and again is told once a minute.
+#[derive(Default)]
+struct OnceAMinute {
+    told: Mutex<Option<Duration>>,
+}
+
+impl OnceAMinute {
+    /// Whether it is to be told now.
+    fn is_due(&self, now: Duration) -> bool {
+        let mut told = self.told.lock();
+        let due = told.is_none_or(|told| now.saturating_sub(told) >= Duration::from_secs(60));
+        if due {
+            *told = Some(now);
+        }
+        due
     }
 }
 

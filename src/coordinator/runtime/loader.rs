@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use thiserror::Error;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::clock::Clock;
 use crate::coordinator::shard::{CoordinatorRecord, CoordinatorShard, RecordOrigin};
@@ -25,6 +25,8 @@ const MAX_DECOMPRESSED: u64 = 1 << 30;
 /// What was read.
 pub struct Loaded {
     pub records: u64,
+    /// Those of kinds that are not known here, which were passed over.
+    pub unknown: u64,
     pub bytes: u64,
     /// Behind the last record.
     pub end: Offset,
@@ -60,11 +62,15 @@ pub fn load<S: CoordinatorShard>(
 ) -> Result<Loaded, LoadError> {
     let begun = clock.monotonic();
     let mut said = begun;
-    let mut loaded = Loaded { records: 0, bytes: 0, end: partition.log_start_offset(), took: Duration::ZERO };
+    let mut loaded =
+        Loaded { records: 0, unknown: 0, bytes: 0, end: partition.log_start_offset(), took: Duration::ZERO };
     let mut buffer = BytesMut::new();
-    // The log does not grow meanwhile: only this coordinator writes to it.
-    let log_end_offset = partition.log_end_offset();
-    while loaded.end < log_end_offset {
+    loop {
+        // It may grow meanwhile: clients named `__admin_client` may produce to internal topics.
+        let log_end_offset = partition.log_end_offset();
+        if loaded.end >= log_end_offset {
+            break;
+        }
         if !is_wanted() {
             return Err(LoadError::NotWanted);
         }
@@ -99,6 +105,10 @@ pub fn load<S: CoordinatorShard>(
         }
     }
     loaded.took = clock.monotonic() - begun;
+    if loaded.unknown > 0 {
+        warn!(partition = %partition.topic_partition(), records = loaded.unknown,
+            "records of unknown kinds were passed over: a newer broker wrote them");
+    }
     Ok(loaded)
 }
 
@@ -123,7 +133,6 @@ fn replay<S: CoordinatorShard>(batch: &RecordBatch<'_>, shard: &mut S, loaded: &
         return Ok(());
     }
     let mut replay_record = |record: Record<'_>| {
-        // The first record of an offset that a client rewinds to is not there twice: the log has each once.
         loaded.records += 1;
         let Some(key) = record.key else {
             return Err(LoadError::Record { offset: record.offset, error: "it has no key".to_owned() });
@@ -134,7 +143,8 @@ fn replay<S: CoordinatorShard>(batch: &RecordBatch<'_>, shard: &mut S, loaded: &
                 Ok(())
             }
             Ok(None) => {
-                warn!(offset = %record.offset, "a coordinator's record of an unknown kind is passed over");
+                debug!(offset = %record.offset, "a coordinator's record of an unknown kind is passed over");
+                loaded.unknown += 1;
                 Ok(())
             }
             Err(error) => Err(LoadError::Record { offset: record.offset, error }),

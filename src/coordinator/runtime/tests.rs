@@ -48,6 +48,7 @@ struct Sum {
     pending: BTreeMap<ProducerId, i64>,
     loaded: bool,
     images: usize,
+    deleted_topics: Vec<TopicId>,
     waiting: Option<ReplyTo>,
     alarm: Option<Duration>,
     outcomes: Vec<Result<(), CoordinatorError>>,
@@ -92,8 +93,9 @@ impl CoordinatorShard for Sum {
         }
     }
 
-    fn on_metadata(&mut self, _delta: &MetadataDelta, _step: &mut Step<'_, Self>) {
+    fn on_metadata(&mut self, delta: &MetadataDelta, _step: &mut Step<'_, Self>) {
         self.images += 1;
+        self.deleted_topics.extend(delta.deleted_topics.keys());
     }
 }
 
@@ -382,4 +384,33 @@ async fn shards_hear_of_the_metadata() {
     let images = node.runtime.run(PARTITION, |shard, _| shard.images).await.unwrap();
     node.apply(vec![TopicRecord { name: "another".to_owned(), topic_id: TopicId(Uuid::from_u128(8)) }.into()]);
     assert_eq!(node.runtime.run(PARTITION, |shard, _| shard.images).await, Ok(images + 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_hears_of_topics_that_were_deleted_while_it_was_loaded() {
+    // Their offsets would stay until they expire: the image of the loaded shard knows nothing of them.
+    let node = Node::new();
+    let another = TopicId(Uuid::from_u128(8));
+    node.apply(vec![TopicRecord { name: "another".to_owned(), topic_id: another }.into()]);
+    node.create_topic();
+    node.add(3).await.unwrap();
+    let inner = &node.runtime.inner;
+    let (partition, end) = {
+        let hosted = inner.hosted(PARTITION).unwrap();
+        let mut hosted = hosted.lock();
+        let State::Active(active) = std::mem::replace(&mut hosted.state, State::loading()) else { unreachable!() };
+        (active.partition.clone(), active.last_written)
+    };
+    node.apply(vec![RemoveTopicRecord { topic_id: another }.into()]);
+    assert_eq!(node.add(1).await, Err(CoordinatorError::LoadInProgress));
+    inner.activate(&inner.hosted(PARTITION).unwrap(), Sum::default(), partition, end);
+    let heard = node.runtime.run(PARTITION, |shard, _| (shard.loaded, shard.deleted_topics.clone())).await;
+    assert_eq!(heard, Ok((true, vec![another])));
+}
+
+#[test]
+fn what_goes_wrong_again_and_again_is_told_once_a_minute() {
+    let told = OnceAMinute::default();
+    let due = [0, 1, 59, 60, 61, 121].map(|second| told.is_due(Duration::from_secs(second)));
+    assert_eq!(due, [true, false, false, true, false, true]);
 }

@@ -60,6 +60,11 @@ impl TransactionMetadata {
         self.timeout_ms != i32::MAX
     }
 
+    /// Everything but the partitions, of which there may be thousands.
+    fn without_partitions(&self) -> TransactionMetadata {
+        TransactionMetadata { partitions: BTreeSet::new(), ..*self }
+    }
+
     /// The producer gets another epoch, or another id with its first epoch.
     pub fn initialized(
         &self,
@@ -76,10 +81,9 @@ impl TransactionMetadata {
             last_producer_epoch,
             timeout_ms,
             state: TransactionState::Empty,
-            partitions: BTreeSet::new(),
             start_timestamp_ms: -1,
             last_update_timestamp_ms: now_ms,
-            ..self.clone()
+            ..self.without_partitions()
         }
     }
 
@@ -100,7 +104,7 @@ impl TransactionMetadata {
             start_timestamp_ms: if begins { now_ms } else { self.start_timestamp_ms },
             last_update_timestamp_ms: now_ms,
             client_version,
-            ..self.clone()
+            ..self.without_partitions()
         }
     }
 
@@ -125,11 +129,12 @@ impl TransactionMetadata {
             producer_epoch,
             last_producer_epoch,
             state,
+            partitions: self.partitions.clone(),
             // The abort of a transaction without partitions has no other start.
             start_timestamp_ms: if self.state == TransactionState::Ongoing { self.start_timestamp_ms } else { now_ms },
             last_update_timestamp_ms: now_ms,
             client_version,
-            ..self.clone()
+            ..self.without_partitions()
         }
     }
 
@@ -147,9 +152,8 @@ impl TransactionMetadata {
             next_producer_id: ProducerId::NONE,
             producer_epoch,
             state,
-            partitions: BTreeSet::new(),
             last_update_timestamp_ms: now_ms,
-            ..self.clone()
+            ..self.without_partitions()
         }
     }
 

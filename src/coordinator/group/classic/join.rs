@@ -134,7 +134,7 @@ impl GroupShard {
         appended: Result<(), CoordinatorError>,
     ) {
         let Err(error) = appended else { return };
-        warn!(%group_id, %error, "the record of a new group was not written: the group is not created");
+        info!(%group_id, %error, "the record of a new group was not written: the group is not created");
         // The one whose join made it gets the error, and nobody else can have joined.
         self.remove_classic_group(group_id);
         if let Some(replaced) = replaced {

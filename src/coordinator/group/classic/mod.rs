@@ -10,8 +10,10 @@
 //! | `records` | the group as its record has it |
 //! | `validation` | what a group allows to other requests |
 //!
-//! A group's soft state changes at once, before its record is written. A step that writes one says in a
-//! [`Continuation`] what else happens once that is done, and what if it fails. A step writes one record at most.
+//! A group changes at once, before its record is written: members wait for answers, which no record says. So a step that
+//! writes a group's record says in a [`Continuation`] what happens once that is done, and what if it fails, and the record
+//! is replayed by those alone who read the log. A step writes the record of one group at most; with a group that takes
+//! the place of an empty one of the other protocol come the tombstones of that one.
 
 mod describe;
 mod group;

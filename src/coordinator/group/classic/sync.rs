@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use kafka_protocol::messages::SyncGroupRequest;
 use kafka_protocol::messages::SyncGroupResponse;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::Continuation;
 use super::rebalance::{GroupStep, sync_error};
@@ -132,7 +132,7 @@ impl GroupStep<'_, '_> {
                 self.group.transition_to(ClassicGroupState::Stable, self.step.now_ms);
             }
             Err(error) => {
-                warn!(group_id = %self.group.group_id, %error, "a group's assignments were not written");
+                info!(group_id = %self.group.group_id, %error, "a group's assignments were not written");
                 self.reset_assignment(error.code());
                 self.prepare_rebalance(|| format!("the assignments were not written: {error}"));
             }

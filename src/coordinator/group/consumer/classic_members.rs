@@ -4,6 +4,7 @@
 //! told to join again (REBALANCE_IN_PROGRESS, by Heartbeat) whenever that would bring it further, and SyncGroup gives it
 //! what it owns. All of it at once: nobody waits for other members.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use kafka_protocol::messages::{
     SyncGroupRequest, SyncGroupResponse,
 };
 use kafka_protocol::protocol::StrBytes;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::heartbeat::new_member_id;
 use super::member::{ConsumerGroupMember, MemberState};
@@ -99,7 +100,7 @@ impl GroupShard {
 
         let Some(first) = request.protocols.first() else { unreachable!("no protocol is not a supported one") };
         let subscription = Subscription::decode(&first.metadata).map_err(|error| {
-            warn!(group_id = %update.group.group_id(), %error, "a classic member's subscription cannot be read");
+            debug!(group_id = %update.group.group_id(), %error, "a classic member's subscription cannot be read");
             ApiError::bare(ErrorCode::UnknownServerError)
         })?;
         let updated = Arc::new(ConsumerGroupMember {
@@ -208,7 +209,7 @@ impl GroupShard {
         }
         let assigned = member.assigned.iter().map(|(topic, partitions)| (topic, partitions.keys()));
         let assignment = migration::encode_assignment(assigned, &protocol.metadata, step.image).map_err(|error| {
-            warn!(%group_id, %error, "a classic member's version of the embedded protocol cannot be read");
+            debug!(%group_id, %error, "a classic member's version of the embedded protocol cannot be read");
             ApiError::bare(ErrorCode::UnknownServerError)
         })?;
         self.cancel(ConsumerTimer::Sync(Arc::clone(&group_id), Arc::clone(&member.member_id)));
@@ -261,7 +262,8 @@ impl GroupShard {
     ) -> LeaveGroupResponse {
         let group_id = request.group_id.as_str();
         let Ok(group) = self.consumer_group(group_id) else { unreachable!("the caller saw it") };
-        let mut leaving: Vec<Arc<ConsumerGroupMember>> = Vec::new();
+        // A request may name a member more than once.
+        let mut leaving: BTreeMap<Arc<str>, Arc<ConsumerGroupMember>> = BTreeMap::new();
         let mut members = Vec::with_capacity(request.members.len());
         for identity in request.members {
             let found = match identity.group_instance_id.as_deref() {
@@ -279,9 +281,7 @@ impl GroupShard {
                 Ok(member) => {
                     let reason = identity.reason.as_deref().unwrap_or("not provided");
                     info!(group_id, member_id = %member.member_id, client_reason = reason, "member leaves");
-                    if leaving.iter().all(|one| one.member_id != member.member_id) {
-                        leaving.push(Arc::clone(member));
-                    }
+                    leaving.insert(Arc::clone(&member.member_id), Arc::clone(member));
                     ErrorCode::None
                 }
                 Err(error) => error.code,
@@ -293,6 +293,7 @@ impl GroupShard {
                     .with_error_code(code.code()),
             );
         }
+        let leaving: Vec<_> = leaving.into_values().collect();
         match self.fence_consumer_group_members(group_id, &leaving, step) {
             Ok(()) => LeaveGroupResponse::default().with_members(members),
             Err(error) => LeaveGroupResponse::default().with_error_code(error.code.code()),

@@ -75,6 +75,8 @@ pub struct ConsumerGroup {
     has_partition_metadata_record: bool,
     /// When to look at the metadata again (milliseconds since 1970), and the group epoch that says so. Soft.
     metadata_refresh_deadline: (i64, i32),
+    /// When its regular expressions were looked at (milliseconds since 1970), if what that found is not in the log. Soft.
+    unwritten_regex_look_ms: Option<i64>,
 
     // What follows from the members and regular expressions.
     /// Member id by instance id.
@@ -106,6 +108,7 @@ impl ConsumerGroup {
             resolved_regexes: BTreeMap::new(),
             has_partition_metadata_record: false,
             metadata_refresh_deadline: (0, 0),
+            unwritten_regex_look_ms: None,
             static_members: BTreeMap::new(),
             subscribed_topics: BTreeMap::new(),
             subscribed_regexes: BTreeMap::new(),
@@ -306,6 +309,14 @@ impl ConsumerGroup {
 
     pub(super) fn request_metadata_refresh(&mut self) {
         self.metadata_refresh_deadline = (0, 0);
+    }
+
+    pub(super) fn unwritten_regex_look_ms(&self) -> Option<i64> {
+        self.unwritten_regex_look_ms
+    }
+
+    pub(super) fn set_unwritten_regex_look(&mut self, now_ms: i64) {
+        self.unwritten_regex_look_ms = Some(now_ms);
     }
 
     // What records change.

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tracing::{info, warn};
+use tracing::info;
 
 use super::member::{ConsumerGroupMember, MemberState, PartitionsWithEpochs};
 use super::topics::SubscribedTopics;
@@ -68,7 +68,7 @@ fn from_classic(classic: &ClassicGroup, image: &MetadataImage) -> Result<Consume
     let generation_id = classic.generation_id();
     let Some(protocol_name) = classic.protocol_name() else {
         // Kafka fails so, too, before the group's first generation.
-        warn!(%group_id, "a classic group without a protocol cannot become a consumer group yet");
+        info!(%group_id, "a classic group without a protocol cannot become a consumer group yet");
         return Err(ApiError::bare(ErrorCode::UnknownServerError));
     };
     let mut group = ConsumerGroup::new(Arc::clone(group_id));
@@ -80,7 +80,7 @@ fn from_classic(classic: &ClassicGroup, image: &MetadataImage) -> Result<Consume
         let target = assignment_of(group_id, classic_member, image)?;
         for (topic, partitions) in &target {
             if !partitions.iter().all(|partition| owned.insert((*topic, *partition))) {
-                warn!(%group_id, topic_id = %topic, "two members of a classic group have the same partition");
+                info!(%group_id, topic_id = %topic, "two members of a classic group have the same partition");
                 return Err(ApiError::bare(ErrorCode::UnknownServerError));
             }
         }
@@ -141,7 +141,7 @@ fn malformed(group_id: &str, error: &ConsumerProtocolError) -> ApiError {
     match error {
         ConsumerProtocolError::Schema(_) => no_upgrade(group_id, "the embedded consumer protocol is malformed"),
         ConsumerProtocolError::Malformed(_) => {
-            warn!(group_id, %error, "a classic group cannot become a consumer group");
+            info!(group_id, %error, "a classic group cannot become a consumer group");
             ApiError::bare(ErrorCode::UnknownServerError)
         }
     }
@@ -189,7 +189,8 @@ pub(super) fn downgrade_without(
     let group = shard.consumer_group(group_id)?;
     let mut records = Vec::new();
     group.create_tombstones(&mut records, None);
-    let staying = group.members().filter(|member| leaving.iter().all(|one| one.member_id != member.member_id));
+    let leaving: BTreeSet<&str> = leaving.iter().map(|member| &*member.member_id).collect();
+    let staying = group.members().filter(|member| !leaving.contains(&*member.member_id));
     let staying = staying.map(|member| (&**member, &member.member_id)).collect();
     let reason = format!("Downgrade group {group_id} from consumer to classic for member leaving.");
     downgrade(group, staying, Some(reason), records, step)
@@ -226,7 +227,7 @@ fn downgrade(
     let classic_members = members.iter().filter_map(|(member, _)| ClassicGroupMember::from_consumer_group(member));
     let classic = ClassicGroup::of_consumers(Arc::clone(group_id), group.group_epoch(), classic_members, step.now_ms);
     let Some(mut classic) = classic else {
-        warn!(%group_id, "the classic members of a consumer group have no protocol in common");
+        info!(%group_id, "the classic members of a consumer group have no protocol in common");
         return Err(ApiError::bare(ErrorCode::UnknownServerError));
     };
     let protocol_name = classic.protocol_name().unwrap_or_default().to_owned();
@@ -237,7 +238,7 @@ fn downgrade(
             encode_assignment(target.iter().map(|(id, partitions)| (id, partitions.iter())), &metadata, step.image)
         });
         let assignment = assignment.map_err(|error| {
-            warn!(%group_id, %error, "a consumer group cannot become a classic group");
+            info!(%group_id, %error, "a consumer group cannot become a classic group");
             let message = format!("Cannot downgrade the classic group {group_id}: {error}.");
             ApiError::new(ErrorCode::GroupIdNotFound, message)
         })?;

@@ -53,6 +53,10 @@ impl GroupShard {
             }
             resolved.insert(Arc::clone(pattern), new);
         }
+        if resolved.is_empty() {
+            return;
+        }
+        group.set_unwritten_regex_look(step.now_ms);
         info!(group_id, topics = step.image.topics.len(), regexes = resolved.len(), "regular expressions looked at");
         for (pattern, new) in &resolved {
             step.append(new_records::regex(group_id, pattern, new));

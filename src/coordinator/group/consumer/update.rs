@@ -198,7 +198,10 @@ impl Update<'_, '_> {
     fn is_regex_refresh_due(&self, old: &ConsumerGroupMember, new: &ConsumerGroupMember, mut due: bool) -> bool {
         let now_ms = self.step.now_ms;
         let (last_ms, last_version) = self.group.last_regex_refresh().unwrap_or((i64::MIN, 0));
-        if now_ms <= last_ms.saturating_add(super::regexes::MIN_REFRESH_INTERVAL_MS) {
+        // What a look found may have been refused: that is not tried again with every heartbeat.
+        let last_look_ms =
+            self.group.unwritten_regex_look_ms().map_or(last_ms, |unwritten_ms| unwritten_ms.max(last_ms));
+        if now_ms <= last_look_ms.saturating_add(super::regexes::MIN_REFRESH_INTERVAL_MS) {
             return false;
         }
         let regexes = self.group.regexes_with(old, new);

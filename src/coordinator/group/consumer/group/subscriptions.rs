@@ -127,6 +127,7 @@ impl ConsumerGroup {
         resolved: ResolvedRegularExpression,
         topics: &mut SubscribedTopics,
     ) {
+        self.unwritten_regex_look_ms = None;
         for name in resolved.topics.iter() {
             self.count_topic(name, topics, |count| count.by_regex += 1);
         }

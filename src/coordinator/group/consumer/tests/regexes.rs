@@ -1,6 +1,7 @@
 //! Subscriptions by regular expression.
 
 use super::*;
+use crate::coordinator::shard::CoordinatorError;
 
 fn join(member_id: &str, regex: &str) -> Beat {
     Beat { topics: None, ..Beat::join(member_id, &[]) }.regex(regex)
@@ -109,4 +110,28 @@ fn names_and_expressions_add_up() {
     assert_eq!(kit.group().subscribed_topics().keys().map(|name| &**name).collect::<Vec<_>>(), ["a", "b"]);
     kit.pass(1000);
     assert_eq!(kit.beat(Beat::at("m", 2)), "epoch 3: a 0, b 0");
+}
+
+#[test]
+fn what_a_look_found_and_could_not_be_written_is_tried_again_after_a_while() {
+    // The names of all topics that an expression matches stand in one batch, which may be larger than the log takes. The
+    // look was repeated with every heartbeat then.
+    let mut kit = Kit::new(&[("a1", 1)]);
+    kit.beat(join("m", "a.*"));
+    kit.beat(Beat::at("m", 1));
+    kit.create_topic("a2", 1);
+    kit.pass(11_000);
+    kit.written();
+    kit.harness.append_error = Some(CoordinatorError::Refused("too large".to_owned()));
+    let looks = [(); 3].map(|()| {
+        assert_eq!(kit.beat(Beat::at("m", 2)), "epoch 2");
+        kit.pass(1_000);
+        kit.group().unwritten_regex_look_ms()
+    });
+    assert!(looks[0].is_some());
+    assert_eq!(looks, [looks[0]; 3]);
+    kit.harness.append_error = None;
+    kit.pass(7_001);
+    kit.beat(Beat::at("m", 2));
+    assert_eq!(kit.written(), ["regex a.* = a1 a2", "group 3"]);
 }
