@@ -14,7 +14,8 @@ All settings of Apache Kafka 4.3.1's brokers and topics are known, with Kafka's 
 Ottla:
 
 - **works**: as in Kafka;
-- **no effect**: nothing yet, or nothing that there is without a Java machine. A warning when it is set to something else than its default;
+- **no effect**: nothing yet, or nothing that there is without a Java machine. A warning when it is set to something else than its default,
+  but for `share.coordinator.*`, which Kafka's own `server.properties` sets and share groups alone need;
 - **stops the start**: it protects something, and is not honoured yet. What was meant to be closed is never served open.
 
 Dynamic: whether Kafka lets it change at run time, for all brokers or for each. Ottla takes such changes of the settings that work; one that
@@ -44,13 +45,14 @@ fn page() -> String {
             Support::NoEffect => "no effect",
             Support::Protects => "**stops the start**",
         };
+        let remark = support::remark(key.name).map(|remark| format!("; {remark}")).unwrap_or_default();
         let dynamic = match key.update_mode {
             UpdateMode::ReadOnly => "",
             UpdateMode::PerBroker => "per broker",
             UpdateMode::ClusterWide => "all or per broker",
         };
         let (name, kind) = (key.name, kind_of(key));
-        writeln!(page, "| `{name}` | {kind} | {} | {dynamic} | {here} |", default_of(key)).unwrap();
+        writeln!(page, "| `{name}` | {kind} | {} | {dynamic} | {here}{remark} |", default_of(key)).unwrap();
     }
     page.push_str("\n## Topic\n| key | type | default |\n|---|---|---|\n");
     let mut keys: Vec<&ConfigKey> = topic_keys().iter().filter(|key| !key.internal).collect();

@@ -5,7 +5,8 @@
 //! running broker's files can be looked at.
 //!
 //! Exit codes: 0, and 1 if a file could not be read to its end, as in Kafka; the dump ends there. Where Kafka prints a
-//! stack trace there is a line that names the file and what is wrong.
+//! stack trace there is a line that names the file and what is wrong. What does not exist, and a directory, is such a
+//! fault whatever its name is.
 
 mod batches;
 mod coordinator;
@@ -133,6 +134,10 @@ const RECORD_INDENT: &str = "|";
 enum DumpError {
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    #[error("{}: there is no such file", .0.display())]
+    NotFound(PathBuf),
+    #[error("{path} is a directory: name the files in it, as {path}/00000000000000000000.log", path = path.display())]
+    Directory { path: PathBuf },
     #[error("{}: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
     /// Nobody may be there any more to read it.
@@ -195,6 +200,13 @@ impl Dump<'_> {
         let arguments = self.arguments;
         for path in &arguments.files {
             writeln!(self.out, "Dumping {}", path.display())?;
+            // Kafka passes over both with "Ignoring unknown file", and says that all went well, unless they are called as a
+            // log is.
+            match std::fs::metadata(path) {
+                Ok(found) if found.is_dir() => return Err(DumpError::Directory { path: path.clone() }),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(DumpError::NotFound(path.clone())),
+                Ok(_) | Err(_) => {}
+            }
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
                 "log" | "checkpoint" => self.log(path, name)?,

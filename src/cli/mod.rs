@@ -29,11 +29,16 @@ pub use node::start;
 pub use server::{NodeFailure, RunningNode, run};
 pub use verify_log::VerifyLogArguments;
 
+const ENVIRONMENT: &str = "\
+Environment:
+  OTTLA_LOG  What is logged: error, warn, info (the default), debug or trace, also for a module alone, as in
+             OTTLA_LOG=info,ottla::coordinator=debug";
+
 /// A broker that speaks Kafka's wire protocol.
 ///
 /// Without arguments it serves on port 9092 and keeps its data in ./ottla-data.
 #[derive(Clone, Debug, Default, Parser)]
-#[command(name = "ottla", version, args_conflicts_with_subcommands = true)]
+#[command(name = "ottla", version, args_conflicts_with_subcommands = true, after_help = ENVIRONMENT)]
 pub struct Arguments {
     #[command(subcommand)]
     pub tool: Option<Tool>,

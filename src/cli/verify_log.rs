@@ -195,7 +195,11 @@ fn check(
         let (dir, found) = LogDirectory::look(disk, path, number, prefix, is_in_use.is_some())?;
         findings.extend(found.into_iter().map(|finding| (dir.shown(&finding.file), finding)));
         if let Some((_, error)) = is_in_use {
-            let what = format!("{error}; what it writes meanwhile may look damaged");
+            let what = match error {
+                LockError::InUse { holder, .. } => format!("{holder} uses this directory"),
+                LockError::Io { .. } => error.to_string(),
+            };
+            let what = format!("{what}; what it writes meanwhile may look damaged");
             findings.push((dir.shown(LOCK_FILE), Finding::note(LOCK_FILE, what, Remedy::None)));
         }
         dirs.push(dir);

@@ -204,6 +204,21 @@ pub fn of(key: &str) -> Support {
     }
 }
 
+/// Families of keys without effect that are no warning: of what is not there and has no clients, but set in the
+/// `server.properties` that come with Kafka.
+const QUIET_FAMILIES: &[&str] = &["share.coordinator."];
+
+/// What else is to be said of a key.
+pub fn remark(key: &str) -> Option<&'static str> {
+    match key {
+        "group.coordinator.rebalance.protocols" => Some("`streams` and `share` are ignored"),
+        "offsets.topic.replication.factor"
+        | "transaction.state.log.replication.factor"
+        | "transaction.state.log.min.isr" => Some("`1` without `process.roles`"),
+        _ => None,
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Findings {
     pub problems: Vec<ConfigProblem>,
@@ -273,6 +288,7 @@ impl Findings {
                 name,
                 format!("{name}={shown} protects the broker and is not supported yet; remove it to start without"),
             ),
+            Support::NoEffect if QUIET_FAMILIES.iter().any(|family| key.name.starts_with(family)) => {}
             Support::Effective | Support::NoEffect => self.warnings.push(format!("{name}={shown} has no effect")),
         }
     }

@@ -41,8 +41,8 @@ pub enum Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Holder::Process(id) => write!(f, "process {id}"),
-            Holder::Unknown => f.write_str("another broker"),
+            Holder::Process(id) => write!(f, "a running broker, process {id}"),
+            Holder::Unknown => f.write_str("a running broker"),
         }
     }
 }

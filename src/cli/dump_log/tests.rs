@@ -186,6 +186,12 @@ fn shows_damage_and_says_where_it_ends() {
 
     let (code, out, err) = dumped(&["--files", "nothing.log"]);
     assert!(code == 1 && out.starts_with("Dumping nothing.log\n") && err.starts_with("ottla: nothing.log: "), "{err}");
+    // Called like no file of a log, these were passed over as if all was well.
+    let (code, _, err) = dumped(&["--files", "orders-0/no-such-file"]);
+    assert_eq!((code, &*err), (1, "ottla: orders-0/no-such-file: there is no such file\n"));
+    let directory = fixture.data().join("plain-0");
+    let (code, _, err) = dumped(&["--files", directory.to_str().unwrap()]);
+    assert!(code == 1 && err.contains(" is a directory: name the files in it, as "), "{err}");
     let other = fixture.data().join("plain-0/partition.metadata");
     let (code, _, err) = dumped(&["--files", other.to_str().unwrap()]);
     assert!(code == 0 && err.starts_with("Ignoring unknown file "), "{err}");

@@ -157,9 +157,12 @@ fn parse_all(originals: &BTreeMap<String, String>, problems: &mut Vec<ConfigProb
             let is_number =
                 matches!(key.config_type, ConfigType::Int | ConfigType::Short | ConfigType::Long | ConfigType::Double);
             if is_number {
-                message += &format!(" (allowed: {} {})", key.config_type, key.validator);
+                let allowed = key.validator.to_string();
+                if !allowed.is_empty() {
+                    message += &format!(" (allowed: {} {allowed})", key.config_type);
+                }
             }
-            problems.push(ConfigProblem { keys: vec![key.name.to_owned()], message: message.trim_end().to_owned() });
+            problems.push(ConfigProblem { keys: vec![key.name.to_owned()], message });
             wrong.insert(key.name.to_owned());
             match (&key.default, key.name) {
                 (Some(default), _) => default.clone(),

@@ -197,6 +197,6 @@ fn text(text: &str) -> StrBytes {
 impl Group {
     /// The other protocol's group, with a word in the log if that is wrong: a record said so.
     fn unexpected(group_id: &str, record: &str) {
-        error!(group_id, record, "a record is of another kind than its group: passed over");
+        error!(%group_id, record, "a record is of another kind than its group: passed over");
     }
 }

@@ -124,7 +124,7 @@ fn a_second_broker_is_refused_until_the_first_is_gone() {
     let node = Node::new();
     let first = node.open();
     let Err(OpenError::Locked(error)) = node.try_open() else { panic!("two managers for one directory") };
-    assert!(error.to_string().contains("in use by another broker"), "{error}");
+    assert!(error.to_string().contains("in use by a running broker"), "{error}");
     first.shutdown(1, &BTreeMap::new());
     node.open();
 }

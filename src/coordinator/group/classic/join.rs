@@ -94,7 +94,7 @@ impl GroupShard {
             }
             found => {
                 if let Some(found) = found {
-                    info!(group_id, "an empty consumer group becomes a classic group");
+                    info!(%group_id, "an empty consumer group becomes a classic group");
                     step.append_all(found.tombstone_records(group_id));
                 }
                 let key: Arc<str> = group_id.into();

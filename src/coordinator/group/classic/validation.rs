@@ -19,7 +19,7 @@ impl ClassicGroup {
         if let Some(group_instance_id) = group_instance_id {
             let existing = self.static_member_id(group_instance_id).ok_or(ErrorCode::UnknownMemberId)?;
             if &**existing != member_id {
-                info!(group_id = %self.group_id(), group_instance_id, member_id, %existing, operation,
+                info!(group_id = %self.group_id(), %group_instance_id, %member_id, %existing, operation,
                     "a static member is fenced by another with its instance id");
                 return Err(ErrorCode::FencedInstanceId);
             }

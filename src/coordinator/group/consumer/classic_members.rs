@@ -280,7 +280,7 @@ impl GroupShard {
             let code = match found {
                 Ok(member) => {
                     let reason = identity.reason.as_deref().unwrap_or("not provided");
-                    info!(group_id, member_id = %member.member_id, client_reason = reason, "member leaves");
+                    info!(%group_id, member_id = %member.member_id, client_reason = reason, "member leaves");
                     leaving.insert(Arc::clone(&member.member_id), Arc::clone(member));
                     ErrorCode::None
                 }

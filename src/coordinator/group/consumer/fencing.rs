@@ -30,11 +30,11 @@ impl GroupShard {
             return;
         }
         let members = [Arc::clone(member)];
-        info!(group_id, member_id, reason, "member is removed");
+        info!(%group_id, %member_id, reason, "member is removed");
         // Its removal cancels it, once it is in the log.
         self.timers.set(GroupTimer::Consumer(timer), step.now + RETRY_BACKOFF);
         if let Err(error) = self.fence_consumer_group_members(group_id, &members, step) {
-            debug!(group_id, member_id, %error, "member is not removed");
+            debug!(%group_id, %member_id, %error, "member is not removed");
         }
     }
 
@@ -67,7 +67,7 @@ impl GroupShard {
         let hash = self.consumer_groups.topics.group_hash(&topics, step.image);
         let epoch = group.group_epoch().wrapping_add(1);
         records.push(new_records::group_epoch(group_id, epoch, hash));
-        info!(group_id, epoch, metadata_hash = hash, "group epoch bumped");
+        info!(%group_id, epoch, metadata_hash = hash, "group epoch bumped");
         step.append_all(records);
         Ok(())
     }

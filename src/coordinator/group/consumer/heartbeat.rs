@@ -204,7 +204,7 @@ impl GroupShard {
             }
             Some(Group::Consumer(_)) => Ok(None),
             Some(group @ Group::Classic(_)) if join && group.is_empty() => {
-                info!(group_id, "an empty classic group becomes a consumer group");
+                info!(%group_id, "an empty classic group becomes a consumer group");
                 records.extend(group.tombstone_records(group_id));
                 new()
             }
@@ -239,11 +239,11 @@ impl GroupShard {
                 let member = group.static_member(instance_id).ok_or_else(|| unknown_instance(instance_id))?;
                 fail_if_fenced(member, &request.member_id, instance_id)?;
                 if request.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH {
-                    info!(%group_id, member_id = %member.member_id, instance_id, "static member leaves for a while");
+                    info!(%group_id, member_id = %member.member_id, %instance_id, "static member leaves for a while");
                     step.append(new_records::current_assignment(group_id, &away(member)));
                     return Ok(response);
                 }
-                info!(%group_id, member_id = %member.member_id, instance_id, "static member leaves");
+                info!(%group_id, member_id = %member.member_id, %instance_id, "static member leaves");
                 member
             }
         };

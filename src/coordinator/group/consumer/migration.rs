@@ -25,7 +25,7 @@ use crate::types::{PartitionId, TopicId, TopicName};
 
 /// What a consumer group says of an upgrade that is not possible.
 fn no_upgrade(group_id: &str, reason: &str) -> ApiError {
-    info!(group_id, reason, "a classic group cannot become a consumer group");
+    info!(%group_id, reason, "a classic group cannot become a consumer group");
     let message = format!("Cannot upgrade classic group {group_id} to consumer group because {reason}.");
     ApiError::new(ErrorCode::GroupIdNotFound, message)
 }
@@ -59,7 +59,7 @@ pub(super) fn upgrade(
         let session_timeout_ms = member.classic.as_ref().map_or(0, |classic| classic.session_timeout_ms);
         set_session_timer(&mut shard.timers, group.group_id(), &member.member_id, session_timeout_ms, step);
     }
-    info!(group_id, members = group.num_members(), "a classic group becomes a consumer group");
+    info!(%group_id, members = group.num_members(), "a classic group becomes a consumer group");
     Ok(group)
 }
 
@@ -141,7 +141,7 @@ fn malformed(group_id: &str, error: &ConsumerProtocolError) -> ApiError {
     match error {
         ConsumerProtocolError::Schema(_) => no_upgrade(group_id, "the embedded consumer protocol is malformed"),
         ConsumerProtocolError::Malformed(_) => {
-            info!(group_id, %error, "a classic group cannot become a consumer group");
+            info!(%group_id, %error, "a classic group cannot become a consumer group");
             ApiError::bare(ErrorCode::UnknownServerError)
         }
     }

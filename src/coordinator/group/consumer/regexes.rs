@@ -37,7 +37,7 @@ impl GroupShard {
                 Ok(regex) => regex.resolve(step.image.topics.iter().map(|topic| &topic.name)),
                 // It was valid when its member came, to whichever broker that was.
                 Err(error) => {
-                    error!(group_id, %error, "a regular expression of the log is not valid: it matches nothing");
+                    error!(%group_id, %error, "a regular expression of the log is not valid: it matches nothing");
                     Default::default()
                 }
             };
@@ -57,7 +57,7 @@ impl GroupShard {
             return;
         }
         group.set_unwritten_regex_look(step.now_ms);
-        info!(group_id, topics = step.image.topics.len(), regexes = resolved.len(), "regular expressions looked at");
+        info!(%group_id, topics = step.image.topics.len(), regexes = resolved.len(), "regular expressions looked at");
         for (pattern, new) in &resolved {
             step.append(new_records::regex(group_id, pattern, new));
         }
@@ -66,7 +66,7 @@ impl GroupShard {
         if !changed.is_empty() || hash != group.metadata_hash() {
             let epoch = group.group_epoch().wrapping_add(1);
             step.append(new_records::group_epoch(group_id, epoch, hash));
-            info!(group_id, epoch, metadata_hash = hash, "group epoch bumped");
+            info!(%group_id, epoch, metadata_hash = hash, "group epoch bumped");
             group.set_metadata_refresh_deadline(step.now_ms + METADATA_REFRESH_INTERVAL_MS, epoch);
         }
     }

@@ -58,7 +58,7 @@ impl GroupShard {
             Some(value) => group.set_group_epoch(value.epoch, value.metadata_hash),
             None => {
                 if !group.is_empty() || group.has_target_assignments() || group.assignment_epoch() != -1 {
-                    error!(group_id, members = group.num_members(), "a consumer group ends before its parts do");
+                    error!(%group_id, members = group.num_members(), "a consumer group ends before its parts do");
                 }
                 self.forget_consumer_group(group_id);
             }
@@ -98,7 +98,7 @@ impl GroupShard {
             None => {
                 let Some(member) = group.member(member_id) else { return };
                 if member.member_epoch != LEAVE_GROUP_MEMBER_EPOCH || group.target_assignment(member_id).is_some() {
-                    error!(group_id, member_id, "a member ends before its assignment does");
+                    error!(%group_id, %member_id, "a member ends before its assignment does");
                 }
                 let (group_id, member_id) = (Arc::clone(group.group_id()), Arc::clone(&member.member_id));
                 group.remove_member(&member_id, topics);
@@ -122,7 +122,7 @@ impl GroupShard {
             Some(value) => group.set_target_assignment_metadata(value.assignment_epoch, value.assignment_timestamp),
             None => {
                 if group.has_target_assignments() {
-                    error!(group_id, "a target assignment ends before its members' parts do");
+                    error!(%group_id, "a target assignment ends before its members' parts do");
                 }
                 group.set_target_assignment_metadata(-1, 0);
             }

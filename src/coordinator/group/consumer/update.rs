@@ -110,7 +110,7 @@ impl Update<'_, '_> {
             return Ok(existing);
         }
         let Some(existing) = existing else {
-            info!(group_id = %self.group.group_id(), %member_id, instance_id, protocol = protocol.name(),
+            info!(group_id = %self.group.group_id(), %member_id, %instance_id, protocol = protocol.name(),
                 "static member joins");
             return Ok(match self.group.member(member_id) {
                 Some(member) => Arc::clone(member),
@@ -133,7 +133,7 @@ impl Update<'_, '_> {
             ..(*existing).clone()
         };
         self.replace_member(&existing, &member);
-        info!(group_id = %self.group.group_id(), %member_id, instance_id, replaced = %existing.member_id,
+        info!(group_id = %self.group.group_id(), %member_id, %instance_id, replaced = %existing.member_id,
             protocol = protocol.name(), "static member joins again");
         Ok(Arc::new(member))
     }

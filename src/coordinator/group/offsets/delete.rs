@@ -49,7 +49,7 @@ impl GroupShard {
         let group = self.groups.get(group_id).ok_or_else(|| group_not_found(group_id))?;
         group.validate_delete_group()?;
         let partitions = self.offsets.partitions_of_group(group_id);
-        debug!(group_id, offsets = partitions.len(), "group deleted");
+        debug!(%group_id, offsets = partitions.len(), "group deleted");
         // A group may have more offsets than fit in a batch. Its own tombstone comes last.
         step.allow_several_batches();
         for (topic, partition) in partitions {

@@ -12,13 +12,16 @@
 
 use std::time::Duration;
 
-use tracing::info;
+use tracing::{debug, info};
 
 use super::super::{Group, GroupShard, GroupTimer, RetentionStart, Step};
 use super::store::CommittedOffset;
 use super::tombstone;
 use crate::config::BrokerConfig;
 use crate::coordinator::group::records::GroupRecord;
+
+/// How many groups are named when offsets expire.
+const SHOWN_GROUPS: usize = 20;
 
 impl GroupShard {
     pub(in super::super) fn schedule_expiration(&mut self, step: &mut Step<'_>) {
@@ -31,14 +34,25 @@ impl GroupShard {
         self.schedule_expiration(step);
         self.offsets.forget_unused_topics();
         let mut records = Vec::new();
+        let mut affected = Vec::new();
         for (group_id, group) in &self.groups {
+            let before = records.len();
             let all_expired = self.expire_group(group_id, group, step, &mut records);
-            if all_expired && group.is_empty() {
+            let offsets = records.len() - before;
+            let is_removed = all_expired && group.is_empty();
+            if is_removed {
                 records.extend(group.tombstone_records(group_id));
+            }
+            if offsets > 0 || is_removed {
+                debug!(%group_id, offsets, is_removed, "offsets have expired");
+                affected.push(&**group_id);
             }
         }
         if !records.is_empty() {
-            info!(records = records.len(), "expired offsets and groups removed");
+            // There may be a hundred thousand.
+            let some = affected.get(..SHOWN_GROUPS).unwrap_or(&affected);
+            info!(groups = affected.len(), records = records.len(), group_ids = ?some,
+                "expired offsets and groups removed");
             step.allow_several_batches();
             step.append_all(records);
         }
