@@ -233,7 +233,14 @@ impl ReplicaManager {
         let mut hosted = in_parallel(&assignments, |assignment| self.host(assignment)).into_iter();
         for of_topic in assignments.chunk_by(|a, b| a.topic.id == b.topic.id) {
             let topic = of_topic[0].topic;
-            let partitions = hosted.by_ref().take(of_topic.len()).collect();
+            let partitions: Vec<Hosted> = hosted.by_ref().take(of_topic.len()).collect();
+            let is_new = |(assignment, hosted): &(&Assignment<'_>, &Hosted)| {
+                matches!(assignment.before, None | Some(Hosted::Elsewhere)) && matches!(hosted, Hosted::Online(_))
+            };
+            let created = of_topic.iter().zip(&partitions).filter(is_new).count();
+            if created > 0 && self.started.load(Ordering::Relaxed) {
+                info!(topic = %topic.name, partitions = created, "created logs");
+            }
             let hosted = Arc::new(HostedTopic { name: topic.name.clone(), partitions });
             let mut topics = self.topics.write();
             topics.by_id.insert(topic.id, hosted.clone());

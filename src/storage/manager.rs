@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use thiserror::Error;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 pub use load::{HostedPartition, LoadError, LoadEvent, LoadReport};
 
@@ -337,7 +337,7 @@ impl LogManager {
         let (log, report) = Log::open(&self.context, params)?;
         load::warn_of_repairs(topic_partition, &report);
         self.host(topic_partition, HostedLog { log: log.clone(), topic_id: new.topic_id, dir: dir.clone() });
-        info!(partition = %topic_partition, dir = %dir.path.display(), "created log");
+        debug!(partition = %topic_partition, dir = %dir.path.display(), "created log");
         Ok(log)
     }
 
