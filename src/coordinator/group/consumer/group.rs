@@ -21,6 +21,7 @@ use tracing::error;
 
 pub use self::subscriptions::SubscriptionCount;
 use super::member::{ConsumerGroupMember, MemberState, PartitionsWithEpochs};
+use super::regexes::RegexLook;
 use super::topics::SubscribedTopics;
 use crate::config::BrokerConfig;
 use crate::coordinator::group::assignor::{Assignor, TopicPartitions};
@@ -77,6 +78,8 @@ pub struct ConsumerGroup {
     metadata_refresh_deadline: (i64, i32),
     /// When its regular expressions were looked at (milliseconds since 1970), if what that found is not in the log. Soft.
     unwritten_regex_look_ms: Option<i64>,
+    /// A look at the regular expressions that takes several steps. Soft.
+    regex_look: Option<Box<RegexLook>>,
 
     // What follows from the members and regular expressions.
     /// Member id by instance id.
@@ -109,6 +112,7 @@ impl ConsumerGroup {
             has_partition_metadata_record: false,
             metadata_refresh_deadline: (0, 0),
             unwritten_regex_look_ms: None,
+            regex_look: None,
             static_members: BTreeMap::new(),
             subscribed_topics: BTreeMap::new(),
             subscribed_regexes: BTreeMap::new(),
@@ -317,6 +321,15 @@ impl ConsumerGroup {
 
     pub(super) fn set_unwritten_regex_look(&mut self, now_ms: i64) {
         self.unwritten_regex_look_ms = Some(now_ms);
+    }
+
+    /// The look that is under way; `None` between two.
+    pub(super) fn take_regex_look(&mut self) -> Option<Box<RegexLook>> {
+        self.regex_look.take()
+    }
+
+    pub(super) fn put_regex_look(&mut self, look: Box<RegexLook>) {
+        self.regex_look = Some(look);
     }
 
     // What records change.

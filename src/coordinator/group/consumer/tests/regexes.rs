@@ -1,6 +1,7 @@
 //! Subscriptions by regular expression.
 
 use super::*;
+use crate::coordinator::group::consumer::regexes::RegexLook;
 use crate::coordinator::shard::CoordinatorError;
 
 fn join(member_id: &str, regex: &str) -> Beat {
@@ -110,6 +111,46 @@ fn names_and_expressions_add_up() {
     assert_eq!(kit.group().subscribed_topics().keys().map(|name| &**name).collect::<Vec<_>>(), ["a", "b"]);
     kit.pass(1000);
     assert_eq!(kit.beat(Beat::at("m", 2)), "epoch 3: a 0, b 0");
+}
+
+#[test]
+fn a_long_look_is_taken_in_several_steps() {
+    // Hundreds of costly expressions in one group kept everybody else of the shard waiting for seconds.
+    let mut kit = Kit::new(&[("a1", 1)]);
+    let regex = |index: i32| format!("a1{}|x{index}", "(?i)".repeat(2_000));
+    for index in 0..8 {
+        kit.beat(join(&format!("m{index}"), &regex(index)));
+    }
+    kit.pass(11_000);
+    kit.written();
+    kit.beat(Beat::at("m0", 1));
+    // A member that comes while it is taken is part of it, and one that goes is not.
+    kit.beat(join("m8", &regex(8)));
+    kit.beat(Beat::at("m4", -1));
+    let looked_at = |kit: &mut Kit| {
+        kit.written().iter().filter(|record| record.starts_with("regex ") && record.ends_with("= a1")).count()
+    };
+    assert_eq!(looked_at(&mut kit), 0);
+    kit.pass(1);
+    assert_eq!(looked_at(&mut kit), 0);
+    kit.pass(1);
+    assert_eq!(looked_at(&mut kit), 8);
+}
+
+#[test]
+fn a_look_that_finds_too_much_is_given_up() {
+    let mut kit = Kit::new(&[("a1", 1)]);
+    kit.beat(join("m", "a.*"));
+    kit.create_topic("a2", 1);
+    kit.pass(11_000);
+    kit.written();
+    let Some(Group::Consumer(group)) = kit.harness.shard.groups.get_mut("g") else { unreachable!("it was joined") };
+    group.put_regex_look(Box::new(RegexLook::nearly_full()));
+    kit.beat(Beat::at("m", 1));
+    assert!(kit.written().iter().all(|record| !record.starts_with("regex ")));
+    kit.pass(11_000);
+    kit.beat(Beat::at("m", 2));
+    assert_eq!(kit.written()[0], "regex a.* = a1 a2");
 }
 
 #[test]
