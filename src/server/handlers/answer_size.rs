@@ -6,7 +6,9 @@ use tokio::task::yield_now;
 use crate::server::request::RequestError;
 
 /// More than any honest request is answered with, in bytes. Beyond it the connection is closed.
-const MAX_ANSWER: usize = 256 << 20;
+pub const MAX_ANSWER: usize = 256 << 20;
+/// What is said in the log then.
+pub const TOO_LARGE: RequestError = RequestError::Refused("the answer would be larger than 256 MiB");
 /// After so much, in bytes, the other connections of the thread get their turn.
 const YIELD_EVERY: usize = 256 << 10;
 
@@ -22,7 +24,7 @@ impl AnswerSize {
     pub async fn grow(&mut self, bytes: usize) -> Result<(), RequestError> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > MAX_ANSWER {
-            return Err(RequestError::Refused("the answer would be larger than 256 MiB"));
+            return Err(TOO_LARGE);
         }
         self.since_yield = self.since_yield.saturating_add(bytes);
         if self.since_yield > YIELD_EVERY {

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use kafka_protocol::protocol::StrBytes;
 
 use super::Call;
-use super::answer_size::AnswerSize;
+use super::answer_size::{AnswerSize, MAX_ANSWER, TOO_LARGE};
+use crate::coordinator::group::offsets::fetch::OffsetFetchError;
+use crate::coordinator::group::{GroupShard, Step};
 use crate::metadata::image::MetadataImage;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
@@ -26,28 +28,33 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let mut groups = Vec::with_capacity(request.groups.len());
     let mut size = AnswerSize::default();
     for group in request.groups {
-        let group = fetch(&call, group, request.require_stable).await;
+        let group = fetch(&call, group, request.require_stable).await?;
         size.grow(group.topics.iter().map(OffsetFetchResponseTopic::approximate_size).sum()).await?;
         groups.push(group);
     }
     Ok(OffsetFetchResponse { throttle_time_ms: 0, groups }.encode(&call.header)?.into())
 }
 
-async fn fetch(call: &Call, mut group: OffsetFetchGroup, require_stable: bool) -> OffsetFetchResponseGroup {
+async fn fetch(
+    call: &Call,
+    mut group: OffsetFetchGroup,
+    require_stable: bool,
+) -> Result<OffsetFetchResponseGroup, RequestError> {
     let version = call.header.api_version;
     let by_id = version >= FIRST_TOPIC_ID_VERSION;
     let image = call.broker.image();
     let unknown = if by_id { name_topics(&image, &mut group) } else { Vec::new() };
-    let fetched = call.broker.groups.run(&group.group_id, |shard, _| shard.fetch_offsets(&group, require_stable)).await;
-    let code = match fetched {
+    let op = |shard: &mut GroupShard, _: &mut Step<'_>| shard.fetch_offsets(&group, require_stable, MAX_ANSWER);
+    let code = match call.broker.groups.run(&group.group_id, op).await {
         Ok(Ok(mut topics)) => {
             if by_id && group.topics.is_none() {
                 identify_topics(&image, &mut topics);
             }
             topics.extend(unknown);
-            return OffsetFetchResponseGroup { group_id: group.group_id, topics, error_code: ErrorCode::None };
+            return Ok(OffsetFetchResponseGroup { group_id: group.group_id, topics, error_code: ErrorCode::None });
         }
-        Ok(Err(error)) => {
+        Ok(Err(OffsetFetchError::TooLarge)) => return Err(TOO_LARGE),
+        Ok(Err(OffsetFetchError::Refused(error))) => {
             call.note_refusal(&error);
             error.code
         }
@@ -57,7 +64,7 @@ async fn fetch(call: &Call, mut group: OffsetFetchGroup, require_stable: bool) -
             code => code,
         },
     };
-    OffsetFetchResponseGroup::error(&group, code, version)
+    Ok(OffsetFetchResponseGroup::error(&group, code, version))
 }
 
 /// Gives the topics of a group their names. Those whose ids are not known are taken out, and answered.

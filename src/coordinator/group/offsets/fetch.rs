@@ -10,23 +10,54 @@ use crate::protocol::offset_fetch::{
 use crate::protocol::{ApiError, ErrorCode};
 use crate::types::{PartitionId, TopicId};
 
+/// Why offsets are not told.
+#[derive(Debug, thiserror::Error)]
+pub enum OffsetFetchError {
+    #[error("{0}")]
+    Refused(ApiError),
+    /// A partition may be asked for any number of times, and be told with kilobytes of metadata each time.
+    #[error("the answer would be larger than it may be")]
+    TooLarge,
+}
+
 impl GroupShard {
-    /// The offsets that the group has committed, of all topics if `group` says none. The topics have their names.
+    /// The offsets that the group has committed, of all topics if `group` says none. The topics have their names. The
+    /// answer takes no more than about `max_bytes`.
     pub fn fetch_offsets(
         &self,
         group: &OffsetFetchGroup,
         require_stable: bool,
-    ) -> Result<Vec<OffsetFetchResponseTopic>, ApiError> {
+        max_bytes: usize,
+    ) -> Result<Vec<OffsetFetchResponseTopic>, OffsetFetchError> {
         let found = self.groups.get(&*group.group_id);
         if let Some(found) = found {
-            found.validate_offset_fetch(group.member_id.as_deref(), group.member_epoch)?;
+            let valid = found.validate_offset_fetch(group.member_id.as_deref(), group.member_epoch);
+            valid.map_err(OffsetFetchError::Refused)?;
         }
         let exists = found.is_some();
         Ok(match &group.topics {
-            Some(topics) => topics.iter().map(|topic| self.fetch_topic(group, topic, exists, require_stable)).collect(),
+            Some(topics) => {
+                let mut bytes = 0;
+                let mut fetched = Vec::with_capacity(topics.len());
+                for topic in topics {
+                    bytes += self.size_of_metadata(group, topic);
+                    if bytes > max_bytes {
+                        return Err(OffsetFetchError::TooLarge);
+                    }
+                    fetched.push(self.fetch_topic(group, topic, exists, require_stable));
+                }
+                fetched
+            }
             None if exists => self.fetch_all(&group.group_id, require_stable),
             None => Vec::new(),
         })
+    }
+
+    /// What the metadata of the partitions that are asked for takes, each as often as it is.
+    fn size_of_metadata(&self, group: &OffsetFetchGroup, topic: &OffsetFetchTopic) -> usize {
+        let committed = self.offsets.of_group(&group.group_id).and_then(|topics| topics.get(&*topic.name));
+        let sizes = topic.partitions.iter().filter_map(|partition| Some(committed?.get(partition)?.metadata().len()));
+        sizes.sum()
     }
 
     fn fetch_topic(

@@ -8,7 +8,7 @@ mod by_partition;
 pub mod commit;
 pub mod delete;
 mod expire;
-mod fetch;
+pub mod fetch;
 mod small_map;
 pub mod store;
 

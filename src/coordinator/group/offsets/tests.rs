@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::commit::{CommitTopic, OffsetCommit};
 use super::delete::DeleteTopic;
+use super::fetch::OffsetFetchError;
 use crate::config::BrokerConfig;
 use crate::coordinator::group::admin::ListFilter;
 use crate::coordinator::group::records::*;
@@ -121,7 +122,10 @@ fn end(harness: &mut Harness<GroupShard>, producer: i64, committed: bool) {
 /// Everything a group has, as text: `TOPIC PARTITION OFFSET METADATA`, or an error.
 pub(super) fn fetched(shard: &GroupShard, group: &str, stable: bool) -> Result<Vec<String>, ErrorCode> {
     let all = OffsetFetchGroup { group_id: StrBytes::from_string(group.to_owned()), ..OffsetFetchGroup::default() };
-    let topics = shard.fetch_offsets(&all, stable).map_err(|error| error.code)?;
+    let topics = shard.fetch_offsets(&all, stable, usize::MAX).map_err(|error| match error {
+        OffsetFetchError::Refused(error) => error.code,
+        OffsetFetchError::TooLarge => unreachable!("there is no limit"),
+    })?;
     let lines = topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| match partition.error_code {
             ErrorCode::None => {
@@ -249,7 +253,7 @@ fn offsets_are_fetched_by_partition_and_of_the_same_topic() {
             topics: Some(vec![topic]),
             ..OffsetFetchGroup::default()
         };
-        let topics = harness.shard.fetch_offsets(&group, false).expect("no error");
+        let topics = harness.shard.fetch_offsets(&group, false, usize::MAX).expect("no error");
         topics[0].partitions.iter().map(|p| (p.partition.0, p.committed_offset.0)).collect::<Vec<_>>()
     };
     assert_eq!(ask("t", TopicId::ZERO), [(1, -1), (0, 5), (0, 5)]);
@@ -519,4 +523,26 @@ fn names_of_topics_are_held_once_and_let_go() {
     harness.advance(MINUTE * 10_100);
     assert_eq!(groups(&harness), [""; 0]);
     assert!(name.upgrade().is_none());
+}
+
+#[test]
+fn a_partition_that_is_asked_for_again_and_again_is_not_told_without_end() {
+    // A request of a megabyte made an answer of gigabytes.
+    let mut harness = harness();
+    run_commit(&mut harness, &commit("g", &[(0, 5, &"m".repeat(1_000))])).unwrap();
+    let ask = |times: usize| {
+        let topic = OffsetFetchTopic {
+            name: StrBytes::from_static_str("t"),
+            topic_id: T,
+            partitions: vec![PartitionId(0); times],
+        };
+        let group = OffsetFetchGroup {
+            group_id: StrBytes::from_static_str("g"),
+            topics: Some(vec![topic]),
+            ..OffsetFetchGroup::default()
+        };
+        harness.shard.fetch_offsets(&group, false, 10_000)
+    };
+    assert_eq!(ask(10).unwrap()[0].partitions.len(), 10);
+    assert!(matches!(ask(11), Err(OffsetFetchError::TooLarge)));
 }

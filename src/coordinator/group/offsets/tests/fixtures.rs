@@ -64,8 +64,8 @@ fn committed(shards: &[GroupShard]) -> String {
     for shard in shards {
         for group in shard.list_groups(&ListFilter::default()) {
             let all = OffsetFetchGroup { group_id: text(&group.group_id), ..Default::default() };
-            let any = shard.fetch_offsets(&all, false).expect("no error");
-            let stable = shard.fetch_offsets(&all, true).expect("no error");
+            let any = shard.fetch_offsets(&all, false, usize::MAX).expect("no error");
+            let stable = shard.fetch_offsets(&all, true, usize::MAX).expect("no error");
             for (topic, stable) in any.iter().zip(&stable) {
                 for (partition, stable) in topic.partitions.iter().zip(&stable.partitions) {
                     lines.push(format!(
@@ -113,7 +113,7 @@ fn offsets_of_kafkas_transactions_are_committed_aborted_and_pending() {
         let group =
             OffsetFetchGroup { group_id: text(group_id), topics: Some(vec![topic]), ..OffsetFetchGroup::default() };
         let shard = shards.iter().find(|shard| shard.groups.contains_key(group_id)).expect("the group");
-        let fetched = shard.fetch_offsets(&group, true).expect("no error");
+        let fetched = shard.fetch_offsets(&group, true, usize::MAX).expect("no error");
         assert_eq!(fetched[0].partitions[0].error_code, expected, "{group_id}");
     }
 }
