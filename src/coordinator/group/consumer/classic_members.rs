@@ -4,7 +4,7 @@
 //! told to join again (REBALANCE_IN_PROGRESS, by Heartbeat) whenever that would bring it further, and SyncGroup gives it
 //! what it owns. All of it at once: nobody waits for other members.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -262,8 +262,9 @@ impl GroupShard {
     ) -> LeaveGroupResponse {
         let group_id = request.group_id.as_str();
         let Ok(group) = self.consumer_group(group_id) else { unreachable!("the caller saw it") };
+        let mut leaving: Vec<Arc<ConsumerGroupMember>> = Vec::new();
         // A request may name a member more than once.
-        let mut leaving: BTreeMap<Arc<str>, Arc<ConsumerGroupMember>> = BTreeMap::new();
+        let mut named: BTreeSet<Arc<str>> = BTreeSet::new();
         let mut members = Vec::with_capacity(request.members.len());
         for identity in request.members {
             let found = match identity.group_instance_id.as_deref() {
@@ -281,7 +282,9 @@ impl GroupShard {
                 Ok(member) => {
                     let reason = identity.reason.as_deref().unwrap_or("not provided");
                     info!(%group_id, member_id = %member.member_id, client_reason = reason, "member leaves");
-                    leaving.insert(Arc::clone(&member.member_id), Arc::clone(member));
+                    if named.insert(Arc::clone(&member.member_id)) {
+                        leaving.push(Arc::clone(member));
+                    }
                     ErrorCode::None
                 }
                 Err(error) => error.code,
@@ -293,7 +296,6 @@ impl GroupShard {
                     .with_error_code(code.code()),
             );
         }
-        let leaving: Vec<_> = leaving.into_values().collect();
         match self.fence_consumer_group_members(group_id, &leaving, step) {
             Ok(()) => LeaveGroupResponse::default().with_members(members),
             Err(error) => LeaveGroupResponse::default().with_error_code(error.code.code()),
