@@ -17,6 +17,7 @@ mod json;
 mod log;
 mod old_format;
 
+pub(super) use json::text as json_text;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -74,6 +74,11 @@ impl Error {
         if code == 0 { Ok(()) } else { Err(Error::of(code, message)) }
     }
 
+    /// Without a message: its class says it all.
+    pub fn bare(self) -> Error {
+        Error { message: None, ..self }
+    }
+
     pub fn caused_by(self, cause: Error) -> Error {
         Error { cause: Some(Box::new(cause)), ..self }
     }

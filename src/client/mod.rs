@@ -4,6 +4,7 @@
 //! - [`connection`]: one connection, on which requests may follow each other without waiting.
 //! - [`ClientConfig`]: the settings of Kafka's clients, from a properties file and options.
 //! - [`Error`]: what went wrong, as the Java exception that the tools print.
+//! - [`Consumer`]: records of partitions, or of topics as a member of a group.
 //! - [`Producer`]: records on their way to a topic.
 //! - [`topics`], [`configs`], [`partitions`], [`offsets`], [`description`]: requests that several tools need.
 //!
@@ -14,6 +15,7 @@ pub mod cluster;
 pub mod config;
 pub mod configs;
 pub mod connection;
+pub mod consumer;
 pub mod description;
 pub mod error;
 pub mod log;
@@ -26,6 +28,7 @@ pub mod topics;
 pub use cluster::{Client, Node, Target};
 pub use config::ClientConfig;
 pub use connection::Connection;
+pub use consumer::{Consumed, Consumer, ConsumerConfig};
 pub use error::Error;
 pub use producer::{Outgoing, Position, Producer, ProducerConfig};
 

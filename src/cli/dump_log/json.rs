@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::config::double_text;
 
 /// The text of a value, without any space.
-pub(super) fn text(value: &Value) -> String {
+pub(in crate::cli) fn text(value: &Value) -> String {
     let mut text = String::new();
     write(&mut text, value);
     text

@@ -17,6 +17,7 @@ mod broker_api_versions;
 mod cluster;
 mod configs;
 mod console;
+mod console_consumer;
 mod console_producer;
 mod delete_records;
 mod dump_log;
@@ -26,6 +27,7 @@ mod json;
 mod leader_election;
 mod line_reader;
 mod log_dirs;
+mod message_formatter;
 mod metadata_quorum;
 pub mod options;
 mod producer_perf_test;
@@ -56,6 +58,7 @@ pub const TOOLS: &[Tool] = &[
     Tool { name: "kafka-broker-api-versions", run: broker_api_versions::run },
     Tool { name: "kafka-cluster", run: cluster::run },
     Tool { name: "kafka-configs", run: configs::run },
+    Tool { name: "kafka-console-consumer", run: console_consumer::run },
     Tool { name: "kafka-console-producer", run: console_producer::run },
     Tool { name: "kafka-delete-records", run: delete_records::run },
     Tool { name: "kafka-dump-log", run: dump_log::run },

@@ -1,0 +1,396 @@
+//! A consumer: what Java's does, for the tools that read. Of one partition that is named, or of topics, as a member of a group.
+//!
+//! ```text
+//! Consumer::poll ◀──records── a fetch for each leader
+//!       │
+//!       └── Shared: assignment, positions ◀── member task: joins, heartbeats, gives partitions up
+//! ```
+//!
+//! Everything runs on the thread of [`block_on`](crate::client::block_on). The member's task commits what was consumed before it
+//! gives partitions up; the consumer commits now and then, and at its end.
+
+mod assignor;
+mod classic;
+mod config;
+mod decode;
+mod next_generation;
+mod offsets;
+mod shared;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::{BrokerId, FetchRequest, FetchResponse, TopicName};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::cluster::{Client, Target};
+use super::connection::Connection;
+use super::error::{Error, Result};
+use super::producer::Headers;
+use super::topics::text;
+use crate::protocol::ErrorCode;
+use crate::record::batch::TimestampType;
+pub use config::{ConsumerConfig, GroupProtocol, Reset};
+use shared::Shared;
+
+/// Names of topics stand in the requests up to here, ids in those after it.
+const LAST_FETCH_WITH_NAMES: i16 = 12;
+/// No fetch session.
+const NO_SESSION: i32 = 0;
+const FINAL_EPOCH: i32 = -1;
+/// A position that is still to be looked up.
+pub const EARLIEST: i64 = -2;
+pub const LATEST: i64 = -1;
+
+/// A topic's name and the number of a partition.
+pub type TopicPartition = (Rc<str>, i32);
+
+/// A record that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Consumed {
+    pub topic: Rc<str>,
+    pub partition: i32,
+    pub offset: i64,
+    /// In ms.
+    pub timestamp: (TimestampType, i64),
+    pub key: Option<Vec<u8>>,
+    pub value: Option<Vec<u8>>,
+    pub headers: Headers,
+}
+
+/// Which topics a member of a group wants.
+#[derive(Clone, Debug)]
+pub enum Subscription {
+    Topics(Vec<String>),
+    /// Those whose whole name matches.
+    Pattern(regex::Regex),
+}
+
+/// Where the next record to hand out is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Position {
+    /// [`EARLIEST`], [`LATEST`] until it was looked up.
+    offset: i64,
+    /// Up to here the records were fetched, if not all of them handed out.
+    fetched: i64,
+}
+
+/// See the module.
+pub struct Consumer {
+    shared: Rc<Shared>,
+    /// The task of the member, unless the partition was named.
+    member: Option<JoinHandle<()>>,
+    buffer: VecDeque<Consumed>,
+    fetches: FuturesUnordered<LocalBoxFuture<'static, Fetched>>,
+    /// Nodes that are asked.
+    busy: BTreeSet<i32>,
+    connections: HashMap<i32, Rc<Connection>>,
+    /// When nodes may be asked again after a failure.
+    not_before: Instant,
+    next_commit: Instant,
+}
+
+struct Fetched {
+    node: i32,
+    /// What was asked for.
+    from: BTreeMap<TopicPartition, i64>,
+    answer: Result<FetchResponse>,
+}
+
+impl Consumer {
+    fn new(config: ConsumerConfig) -> Consumer {
+        let interval = config.auto_commit_interval;
+        Consumer {
+            shared: Rc::new(Shared::new(Client::new(config.client.clone()), config)),
+            member: None,
+            buffer: VecDeque::new(),
+            fetches: FuturesUnordered::new(),
+            busy: BTreeSet::new(),
+            connections: HashMap::new(),
+            not_before: Instant::now(),
+            next_commit: Instant::now() + interval,
+        }
+    }
+
+    /// Reads partitions from offsets, [`EARLIEST`] or [`LATEST`].
+    pub fn assigned(config: ConsumerConfig, partitions: impl IntoIterator<Item = (TopicPartition, i64)>) -> Consumer {
+        let consumer = Consumer::new(config);
+        consumer.shared.assign(partitions.into_iter().collect());
+        consumer
+    }
+
+    /// Reads what the group gives it.
+    pub fn subscribed(config: ConsumerConfig, subscription: Subscription) -> Consumer {
+        let mut consumer = Consumer::new(config);
+        let shared = consumer.shared.clone();
+        let member = match shared.config.group_protocol {
+            GroupProtocol::Classic => tokio::task::spawn_local(classic::run(shared, subscription)),
+            GroupProtocol::Consumer => tokio::task::spawn_local(next_generation::run(shared, subscription)),
+        };
+        consumer.member = Some(member);
+        consumer
+    }
+
+    /// What the member has at the moment.
+    pub fn assignment(&self) -> Vec<TopicPartition> {
+        self.shared.positions.borrow().keys().cloned().collect()
+    }
+
+    /// How often the assignment has changed, and whether there is one.
+    pub fn generation(&self) -> u64 {
+        self.shared.generation.get()
+    }
+
+    /// The records that come next; none if none have come in time. Not to be dropped halfway.
+    pub async fn poll(&mut self, limit: Duration) -> Result<Vec<Consumed>> {
+        let deadline =
+            Instant::now().checked_add(limit).unwrap_or_else(|| Instant::now() + Duration::from_secs(u32::MAX.into()));
+        loop {
+            if let Some(error) = self.shared.failure.borrow_mut().take() {
+                return Err(error);
+            }
+            self.commit_now_and_then().await;
+            let records = self.hand_out();
+            if !records.is_empty() {
+                return Ok(records);
+            }
+            let wake = deadline.min(self.fetch(deadline).await?);
+            tokio::select! {
+                Some(fetched) = self.fetches.next() => self.take(fetched)?,
+                () = self.shared.changed.notified() => {}
+                () = sleep_until(wake) => {}
+            }
+            if Instant::now() >= deadline {
+                return Ok(self.hand_out());
+            }
+        }
+    }
+
+    /// Records of the buffer whose partitions are still assigned.
+    fn hand_out(&mut self) -> Vec<Consumed> {
+        let mut positions = self.shared.positions.borrow_mut();
+        let mut records = Vec::new();
+        while records.len() < self.shared.config.max_poll_records
+            && let Some(record) = self.buffer.pop_front()
+        {
+            let place = (record.topic.clone(), record.partition);
+            if let Some(position) = positions.get_mut(&place).filter(|position| position.offset <= record.offset) {
+                position.offset = record.offset + 1;
+                records.push(record);
+            }
+        }
+        if self.buffer.is_empty() {
+            // Control records and those of aborted transactions lie behind, too.
+            for position in
+                positions.values_mut().filter(|position| position.fetched > position.offset && position.offset >= 0)
+            {
+                position.offset = position.fetched;
+            }
+        }
+        records
+    }
+
+    /// Gives back records that were handed out and not used: they are not committed.
+    pub fn put_back(&self, unused: impl IntoIterator<Item = Consumed>) {
+        let mut positions = self.shared.positions.borrow_mut();
+        let mut seen = BTreeSet::new();
+        for record in unused {
+            let place = (record.topic, record.partition);
+            if seen.insert(place.clone())
+                && let Some(position) = positions.get_mut(&place)
+            {
+                position.offset = record.offset;
+            }
+        }
+    }
+
+    async fn commit_now_and_then(&mut self) {
+        let config = &self.shared.config;
+        if config.auto_commit && self.member.is_some() && Instant::now() >= self.next_commit {
+            self.next_commit = Instant::now() + config.auto_commit_interval;
+            // What could not be committed now is with the next time.
+            let _ = timeout(config.client.request_timeout, offsets::commit(&self.shared)).await;
+        }
+    }
+
+    /// Asks each leader that is not asked yet for what comes next. Returns when to look again.
+    async fn fetch(&mut self, deadline: Instant) -> Result<Instant> {
+        let now = Instant::now();
+        if now < self.not_before {
+            return Ok(self.not_before);
+        }
+        if !self.buffer.is_empty() {
+            return Ok(now);
+        }
+        let backoff = self.shared.config.client.retry_backoff;
+        let left = deadline.saturating_duration_since(now).max(Duration::from_millis(1));
+        match timeout(left, offsets::look_up(&self.shared)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) if !error.is_retriable() => return Err(error),
+            Ok(Err(_)) | Err(_) => {
+                self.shared.forget_leaders();
+                self.not_before = Instant::now() + backoff;
+                return Ok(self.not_before);
+            }
+        }
+        let mut by_node: BTreeMap<i32, BTreeMap<TopicPartition, i64>> = BTreeMap::new();
+        {
+            let leaders = self.shared.leaders.borrow();
+            for (place, position) in self.shared.positions.borrow().iter().filter(|(_, position)| position.offset >= 0)
+            {
+                if let Some(&leader) = leaders.get(place) {
+                    by_node.entry(leader).or_default().insert(place.clone(), position.offset.max(position.fetched));
+                }
+            }
+        }
+        for (node, from) in by_node {
+            if self.busy.contains(&node) {
+                continue;
+            }
+            match self.connection(node).await {
+                Ok(connection) => {
+                    let request = self.request(&from);
+                    let limit = self.shared.config.client.request_timeout + self.shared.config.fetch_max_wait;
+                    self.busy.insert(node);
+                    self.fetches.push(Box::pin(async move {
+                        let version = connection.versions.common::<FetchRequest>(LAST_FETCH_WITH_NAMES);
+                        let answered =
+                            timeout(limit, async { connection.send(&request, version?).await?.receive().await });
+                        let answer = answered.await.unwrap_or_else(|_| Err(Error::disconnected("no answer in time")));
+                        Fetched { node, from, answer }
+                    }));
+                }
+                Err(_) => {
+                    self.shared.forget_leaders();
+                    self.not_before = Instant::now() + backoff;
+                    return Ok(self.not_before);
+                }
+            }
+        }
+        // The member may get partitions, or a leader be elected, at any time.
+        Ok(Instant::now() + backoff.max(Duration::from_millis(100)))
+    }
+
+    /// Of the fetches alone: they keep others waiting.
+    async fn connection(&mut self, node: i32) -> Result<Rc<Connection>> {
+        if let Some(open) = self.connections.get(&node).filter(|connection| connection.is_open()) {
+            return Ok(open.clone());
+        }
+        let opened = Rc::new(self.shared.client.own_connection(&Target::Node(node)).await?);
+        self.connections.insert(node, opened.clone());
+        Ok(opened)
+    }
+
+    fn request(&self, from: &BTreeMap<TopicPartition, i64>) -> FetchRequest {
+        let config = &self.shared.config;
+        let mut topics: Vec<FetchTopic> = Vec::new();
+        for ((topic, partition), offset) in from {
+            let asked = FetchPartition::default()
+                .with_partition(*partition)
+                .with_fetch_offset(*offset)
+                .with_partition_max_bytes(config.max_partition_fetch_bytes);
+            match topics.last_mut().filter(|last| last.topic.as_str() == &**topic) {
+                Some(last) => last.partitions.push(asked),
+                None => {
+                    topics.push(FetchTopic::default().with_topic(TopicName(text(topic))).with_partitions(vec![asked]))
+                }
+            }
+        }
+        FetchRequest::default()
+            .with_replica_id(BrokerId(-1))
+            .with_max_wait_ms(config.fetch_max_wait.as_millis() as i32)
+            .with_min_bytes(config.fetch_min_bytes)
+            .with_max_bytes(config.fetch_max_bytes)
+            .with_isolation_level(i8::from(config.read_committed))
+            .with_session_id(NO_SESSION)
+            .with_session_epoch(FINAL_EPOCH)
+            .with_topics(topics)
+    }
+
+    fn take(&mut self, fetched: Fetched) -> Result<()> {
+        self.busy.remove(&fetched.node);
+        let failed = |consumer: &mut Consumer| {
+            consumer.shared.forget_leaders();
+            consumer.not_before = Instant::now() + consumer.shared.config.client.retry_backoff;
+        };
+        let answer = match fetched.answer {
+            Ok(answer) => answer,
+            Err(error) if error.is_retriable() => {
+                self.connections.remove(&fetched.node);
+                failed(self);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        Error::check(answer.error_code, None::<String>)?;
+        for topic in answer.responses {
+            let name: Rc<str> = topic.topic.as_str().into();
+            for data in topic.partitions {
+                let place = (name.clone(), data.partition_index);
+                let Some(&from) = fetched.from.get(&place) else { continue };
+                // It may have been given up meanwhile, or begun anew elsewhere.
+                let still =
+                    self.shared.positions.borrow().get(&place).is_some_and(|at| at.offset.max(at.fetched) == from);
+                if !still {
+                    continue;
+                }
+                match ErrorCode::from_code(data.error_code) {
+                    Some(ErrorCode::None) => {}
+                    Some(ErrorCode::OffsetOutOfRange) => {
+                        self.shared.reset(&place)?;
+                        continue;
+                    }
+                    Some(code) if code.retriable() => {
+                        failed(self);
+                        continue;
+                    }
+                    _ => return Err(Error::of(data.error_code, None::<String>)),
+                }
+                let aborted = data.aborted_transactions.unwrap_or_default();
+                let aborted = match self.shared.config.read_committed {
+                    true => aborted.iter().map(|aborted| (aborted.producer_id.0, aborted.first_offset)).collect(),
+                    false => Vec::new(),
+                };
+                let bytes = data.records.unwrap_or_default();
+                let decoded = decode::decode(&name, place.1, &bytes, from, aborted, self.shared.config.check_crcs)?;
+                if let (Some(next), Some(position)) =
+                    (decoded.next_offset, self.shared.positions.borrow_mut().get_mut(&place))
+                {
+                    position.fetched = next.max(from);
+                    self.buffer.extend(decoded.records);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits what was handed out, if that is wanted, and leaves the group.
+    pub async fn close(mut self) {
+        let limit = self.shared.config.client.request_timeout;
+        if let Some(member) = self.member.take() {
+            if self.shared.config.auto_commit {
+                // There is nothing more to be done about it.
+                let _ = timeout(limit, offsets::commit(&self.shared)).await;
+            }
+            self.shared.closing.set(true);
+            self.shared.wake_member.notify_one();
+            // It leaves the group and ends, or the time is up.
+            let _ = timeout(limit, member).await;
+        }
+    }
+
+    /// Commits what was handed out so far.
+    pub async fn commit(&self) -> Result<BTreeMap<TopicPartition, i64>> {
+        self.shared.client.retry("commitOffsets", async || offsets::commit(&self.shared).await).await
+    }
+}
+
+/// Waits before something is tried again.
+async fn back_off(config: &ConsumerConfig) {
+    sleep(config.client.retry_backoff).await;
+}

@@ -1,0 +1,148 @@
+//! The settings of Kafka's consumer that have a meaning here, with its defaults.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::client::config::ClientConfig;
+use crate::client::error::{Error, Result};
+
+/// Where to begin without a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    Earliest,
+    Latest,
+    /// Nowhere: that is an error.
+    None,
+}
+
+/// How the members of a group come to their partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupProtocol {
+    Classic,
+    Consumer,
+}
+
+/// How a consumer is to behave.
+#[derive(Clone, Debug)]
+pub struct ConsumerConfig {
+    pub client: ClientConfig,
+    pub group_id: Option<String>,
+    pub group_instance_id: Option<String>,
+    pub group_protocol: GroupProtocol,
+    /// With the protocol `consumer`.
+    pub remote_assignor: Option<String>,
+    pub auto_commit: bool,
+    pub auto_commit_interval: Duration,
+    pub reset: Reset,
+    pub read_committed: bool,
+    pub session_timeout_ms: i32,
+    pub heartbeat_interval: Duration,
+    pub max_poll_interval_ms: i32,
+    pub metadata_max_age: Duration,
+    pub fetch_min_bytes: i32,
+    pub fetch_max_bytes: i32,
+    pub fetch_max_wait: Duration,
+    pub max_partition_fetch_bytes: i32,
+    pub max_poll_records: usize,
+    pub check_crcs: bool,
+    pub exclude_internal_topics: bool,
+    pub auto_create_topics: bool,
+}
+
+impl ConsumerConfig {
+    /// From Kafka's keys. A key that is not known means nothing here.
+    pub fn new(given: BTreeMap<String, String>, client_id: &str) -> Result<ConsumerConfig> {
+        let client = ClientConfig::new(given, client_id, 60_000)?.called("Consumer");
+        let number = |key: &str, default: i32, least: i32| -> Result<i32> {
+            let Some(text) = client.get(key) else { return Ok(default) };
+            let value: i32 = text.trim().parse().map_err(|_| {
+                Error::config(format!("Invalid value {text} for configuration {key}: Not a number of type INT"))
+            })?;
+            match value >= least {
+                true => Ok(value),
+                false => Err(Error::config(format!(
+                    "Invalid value {value} for configuration {key}: Value must be at least {least}"
+                ))),
+            }
+        };
+        let ms = |key: &str, default: i32| Ok(Duration::from_millis(number(key, default, 0)? as u64));
+        let flag = |key: &str, default: bool| match client.get(key).map(str::trim) {
+            None => Ok(default),
+            Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
+            Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
+            Some(text) => Err(Error::config(format!(
+                "Invalid value {text} for configuration {key}: Expected value to be either true or false"
+            ))),
+        };
+        let one_of = |key: &str, default: &'static str, known: &[&'static str]| -> Result<&'static str> {
+            let Some(text) = client.get(key).map(str::trim) else { return Ok(default) };
+            known.iter().copied().find(|name| name.eq_ignore_ascii_case(text)).ok_or_else(|| {
+                Error::config(format!(
+                    "Invalid value {text} for configuration {key}: String must be one of: {}",
+                    known.join(", ")
+                ))
+            })
+        };
+        let reset = match one_of("auto.offset.reset", "latest", &["earliest", "latest", "none"])? {
+            "earliest" => Reset::Earliest,
+            "latest" => Reset::Latest,
+            _ => Reset::None,
+        };
+        let read_committed =
+            one_of("isolation.level", "read_uncommitted", &["read_committed", "read_uncommitted"])? == "read_committed";
+        let group_protocol = match one_of("group.protocol", "classic", &["classic", "consumer"])? {
+            "consumer" => GroupProtocol::Consumer,
+            _ => GroupProtocol::Classic,
+        };
+        let text = |key: &str| client.get(key).map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+        Ok(ConsumerConfig {
+            group_id: text("group.id"),
+            group_instance_id: text("group.instance.id"),
+            group_protocol,
+            remote_assignor: text("group.remote.assignor"),
+            auto_commit: flag("enable.auto.commit", true)?,
+            auto_commit_interval: ms("auto.commit.interval.ms", 5000)?,
+            reset,
+            read_committed,
+            session_timeout_ms: number("session.timeout.ms", 45_000, 1)?,
+            heartbeat_interval: ms("heartbeat.interval.ms", 3000)?,
+            max_poll_interval_ms: number("max.poll.interval.ms", 300_000, 1)?,
+            metadata_max_age: ms("metadata.max.age.ms", 300_000)?,
+            fetch_min_bytes: number("fetch.min.bytes", 1, 0)?,
+            fetch_max_bytes: number("fetch.max.bytes", 50 << 20, 0)?,
+            fetch_max_wait: ms("fetch.max.wait.ms", 500)?,
+            max_partition_fetch_bytes: number("max.partition.fetch.bytes", 1 << 20, 0)?,
+            max_poll_records: number("max.poll.records", 500, 1)? as usize,
+            check_crcs: flag("check.crcs", true)?,
+            exclude_internal_topics: flag("exclude.internal.topics", true)?,
+            auto_create_topics: flag("allow.auto.create.topics", true)?,
+            client,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(given: &[(&str, &str)]) -> Result<ConsumerConfig> {
+        let given = given.iter().chain(&[("bootstrap.servers", "a:1")]);
+        ConsumerConfig::new(given.map(|&(key, value)| (key.to_owned(), value.to_owned())).collect(), "c")
+    }
+
+    #[test]
+    fn defaults_are_kafkas() {
+        let config = config(&[]).unwrap();
+        assert_eq!((config.reset, config.group_protocol), (Reset::Latest, GroupProtocol::Classic));
+        assert!(config.auto_commit && !config.read_committed && config.group_id.is_none());
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let message = |key, value| config(&[(key, value)]).unwrap_err().message().to_owned();
+        assert!(message("auto.offset.reset", "x").starts_with("Invalid value x for configuration auto.offset.reset"));
+        assert!(message("isolation.level", "x").ends_with("String must be one of: read_committed, read_uncommitted"));
+        assert!(message("enable.auto.commit", "x").ends_with("Expected value to be either true or false"));
+        assert_eq!(config(&[("isolation.level", "READ_COMMITTED")]).unwrap().read_committed, true);
+    }
+}

@@ -1,0 +1,207 @@
+//! A member of a group by the protocol `consumer` (KIP-848): one heartbeat for everything, partitions from the coordinator.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
+use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, GroupId, TopicName};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::shared::Shared;
+use super::{Subscription, TopicPartition, back_off, offsets};
+use crate::client::error::{Error, Result};
+use crate::client::topics::text;
+use crate::protocol::ErrorCode;
+use crate::types::TopicId;
+
+/// A member that joins has this epoch, one that leaves the other two.
+const JOINING: i32 = 0;
+const LEAVING: i32 = -1;
+const LEAVING_FOR_A_WHILE: i32 = -2;
+const FIRST_INTERVAL: Duration = Duration::from_secs(3);
+
+pub async fn run(shared: Rc<Shared>, subscription: Subscription) {
+    let id = uuid::Uuid::new_v4().to_string();
+    let mut member = Member {
+        shared,
+        subscription,
+        id,
+        epoch: JOINING,
+        names: BTreeMap::new(),
+        subscribed: Vec::new(),
+        owned: None,
+    };
+    if let Err(error) = member.take_part().await {
+        member.shared.fail(error);
+    }
+    member.leave().await;
+}
+
+struct Member {
+    shared: Rc<Shared>,
+    subscription: Subscription,
+    id: String,
+    epoch: i32,
+    /// Of topics, by their ids.
+    names: BTreeMap<TopicId, String>,
+    /// What the coordinator was told.
+    subscribed: Vec<String>,
+    /// What the coordinator knows that it owns; `None` if it knows nothing.
+    owned: Option<BTreeMap<TopicId, Vec<i32>>>,
+}
+
+impl Member {
+    async fn take_part(&mut self) -> Result<()> {
+        let config = self.shared.config.clone();
+        let mut look = Instant::now();
+        let mut told = BTreeMap::new();
+        loop {
+            if self.shared.closing.get() {
+                return Ok(());
+            }
+            if Instant::now() >= look
+                && let Ok(topics) = self.shared.subscribed(&self.subscription).await
+            {
+                look = Instant::now() + config.metadata_max_age;
+                self.names.extend(topics.iter().map(|topic| (topic.id, topic.name.clone())));
+                told = topics.into_iter().map(|topic| (topic.name, topic.id)).collect();
+            }
+            let names: Vec<String> = match &self.subscription {
+                Subscription::Topics(names) => names.clone(),
+                Subscription::Pattern(_) => told.keys().cloned().collect(),
+            };
+            let owned = self.owned_now();
+            let answer = match self.heartbeat(&names, &owned).await {
+                Ok(answer) => answer,
+                Err(error) if error.is_retriable() => {
+                    back_off(&config).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            match ErrorCode::from_code(answer.error_code) {
+                Some(ErrorCode::None) => {}
+                Some(ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch) => {
+                    self.epoch = JOINING;
+                    self.owned = None;
+                    self.shared.assign(BTreeMap::new());
+                    continue;
+                }
+                Some(code)
+                    if code.retriable()
+                        || code == ErrorCode::NotCoordinator
+                        || code == ErrorCode::CoordinatorNotAvailable =>
+                {
+                    back_off(&config).await;
+                    continue;
+                }
+                _ => return Err(Error::of(answer.error_code, answer.error_message.as_deref())),
+            }
+            self.epoch = answer.member_epoch;
+            self.subscribed = names;
+            self.owned = Some(owned);
+            *self.shared.member.borrow_mut() = (self.id.clone(), self.epoch);
+            if let Some(assignment) = &answer.assignment {
+                let wanted: BTreeMap<TopicId, Vec<i32>> = assignment
+                    .topic_partitions
+                    .iter()
+                    .map(|topic| (TopicId(topic.topic_id), topic.partitions.clone()))
+                    .collect();
+                if self.reconcile(&wanted).await? {
+                    // Told at once, so that others get what was given up.
+                    continue;
+                }
+            }
+            let interval = u64::try_from(answer.heartbeat_interval_ms).map_or(FIRST_INTERVAL, Duration::from_millis);
+            let next = Instant::now() + interval;
+            while !self.shared.closing.get() && Instant::now() < next {
+                tokio::select! {
+                    () = self.shared.wake_member.notified() => {}
+                    () = sleep_until(next) => {}
+                }
+            }
+        }
+    }
+
+    async fn heartbeat(
+        &self,
+        names: &[String],
+        owned: &BTreeMap<TopicId, Vec<i32>>,
+    ) -> Result<ConsumerGroupHeartbeatResponse> {
+        let config = &self.shared.config;
+        let joining = self.epoch == JOINING;
+        let mut request = self.request(self.epoch);
+        if joining {
+            request = request
+                .with_rebalance_timeout_ms(config.max_poll_interval_ms)
+                .with_server_assignor(config.remote_assignor.as_deref().map(text))
+                .with_topic_partitions(Some(Vec::new()));
+        } else if self.owned.as_ref() != Some(owned) {
+            let topics = owned.iter().map(|(id, partitions)| {
+                TopicPartitions::default().with_topic_id(id.0).with_partitions(partitions.clone())
+            });
+            request = request.with_topic_partitions(Some(topics.collect()));
+        }
+        if joining || names != self.subscribed {
+            request =
+                request.with_subscribed_topic_names(Some(names.iter().map(|name| TopicName(text(name))).collect()));
+        }
+        self.shared.client.send(&self.shared.coordinator(), &request).await
+    }
+
+    fn request(&self, epoch: i32) -> ConsumerGroupHeartbeatRequest {
+        ConsumerGroupHeartbeatRequest::default()
+            .with_group_id(GroupId(text(self.shared.group_id())))
+            .with_member_id(text(&self.id))
+            .with_member_epoch(epoch)
+            .with_instance_id(self.shared.config.group_instance_id.as_deref().map(text))
+            .with_rebalance_timeout_ms(-1)
+            .with_subscribed_topic_names(None)
+            .with_topic_partitions(None)
+    }
+
+    fn owned_now(&self) -> BTreeMap<TopicId, Vec<i32>> {
+        let positions = self.shared.positions.borrow();
+        let mut owned: BTreeMap<TopicId, Vec<i32>> = BTreeMap::new();
+        for (topic, partition) in positions.keys() {
+            if let Some((id, _)) = self.names.iter().find(|(_, name)| **name == **topic) {
+                owned.entry(*id).or_default().push(*partition);
+            }
+        }
+        owned
+    }
+
+    /// Gives up what is not its own any more, and takes what is new. Whether that changed anything.
+    async fn reconcile(&mut self, wanted: &BTreeMap<TopicId, Vec<i32>>) -> Result<bool> {
+        if wanted.keys().any(|id| !self.names.contains_key(id)) {
+            let topics = self.shared.subscribed(&self.subscription).await.unwrap_or_default();
+            self.names.extend(topics.into_iter().map(|topic| (topic.id, topic.name)));
+        }
+        let before = self.owned_now();
+        let places: Vec<TopicPartition> = wanted
+            .iter()
+            .filter_map(|(id, partitions)| Some((self.names.get(id)?, partitions)))
+            .flat_map(|(name, partitions)| partitions.iter().map(|&partition| (name.as_str().into(), partition)))
+            .collect();
+        let config = &self.shared.config;
+        let gives_up = self.shared.positions.borrow().keys().any(|place| !places.contains(place));
+        if config.auto_commit && gives_up {
+            // What could not be committed is read once more by somebody.
+            let _ = timeout(config.client.request_timeout, offsets::commit(&self.shared)).await;
+        }
+        self.shared.client.retry("offsetFetch", async || self.shared.take_over(places.clone()).await).await?;
+        Ok(self.owned_now() != before)
+    }
+
+    /// A static member says that it will be back.
+    async fn leave(&self) {
+        if self.epoch == JOINING {
+            return;
+        }
+        let epoch = if self.shared.config.group_instance_id.is_some() { LEAVING_FOR_A_WHILE } else { LEAVING };
+        let limit = self.shared.config.client.request_timeout;
+        // If it cannot be said, the session ends by itself.
+        let _ = timeout(limit, self.shared.client.send(&self.shared.coordinator(), &self.request(epoch))).await;
+    }
+}

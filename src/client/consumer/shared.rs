@@ -1,0 +1,203 @@
+//! What the consumer and the task of its member know together.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::{MetadataRequest, TopicName};
+use tokio::sync::Notify;
+
+use super::{ConsumerConfig, EARLIEST, LATEST, Position, Reset, Subscription, TopicPartition};
+use crate::client::cluster::{Client, Target};
+use crate::client::error::{Error, Result};
+use crate::client::topics::text;
+use crate::protocol::ErrorCode;
+use crate::types::TopicId;
+
+/// A topic as the cluster tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    pub name: String,
+    pub id: TopicId,
+    pub partitions: Vec<i32>,
+}
+
+pub struct Shared {
+    pub client: Client,
+    pub config: ConsumerConfig,
+    /// The partitions that are read.
+    pub positions: RefCell<BTreeMap<TopicPartition, Position>>,
+    pub leaders: RefCell<BTreeMap<TopicPartition, i32>>,
+    /// Who commits: the member's id and its generation or epoch.
+    pub member: RefCell<(String, i32)>,
+    /// Counts assignments.
+    pub generation: Cell<u64>,
+    /// Why the member cannot go on.
+    pub failure: RefCell<Option<Error>>,
+    /// The consumer has something to look at.
+    pub changed: Notify,
+    pub wake_member: Notify,
+    pub closing: Cell<bool>,
+}
+
+impl Shared {
+    pub fn new(client: Client, config: ConsumerConfig) -> Shared {
+        Shared {
+            client,
+            config,
+            positions: RefCell::default(),
+            leaders: RefCell::default(),
+            member: RefCell::new((String::new(), -1)),
+            generation: Cell::new(0),
+            failure: RefCell::default(),
+            changed: Notify::new(),
+            wake_member: Notify::new(),
+            closing: Cell::new(false),
+        }
+    }
+
+    /// The group, which a member has for sure.
+    pub fn group_id(&self) -> &str {
+        self.config.group_id.as_deref().unwrap_or_default()
+    }
+
+    pub fn coordinator(&self) -> Target {
+        Target::GroupCoordinator(self.group_id().to_owned())
+    }
+
+    /// Reads these from now on; those that were read before go on where they are.
+    pub fn assign(&self, partitions: BTreeMap<TopicPartition, i64>) {
+        let mut positions = self.positions.borrow_mut();
+        positions.retain(|place, _| partitions.contains_key(place));
+        for (place, offset) in partitions {
+            positions.entry(place).or_insert(Position { offset, fetched: offset });
+        }
+        self.generation.set(self.generation.get() + 1);
+        self.changed.notify_one();
+    }
+
+    /// Where a partition without a position begins.
+    pub fn reset(&self, place: &TopicPartition) -> Result<()> {
+        let offset = match self.config.reset {
+            Reset::Earliest => EARLIEST,
+            Reset::Latest => LATEST,
+            Reset::None => {
+                return Err(Error::new(
+                    "org.apache.kafka.clients.consumer.NoOffsetForPartitionException",
+                    format!("Undefined offset with no reset policy for partitions: [{}-{}]", place.0, place.1),
+                ));
+            }
+        };
+        if let Some(position) = self.positions.borrow_mut().get_mut(place) {
+            *position = Position { offset, fetched: offset };
+        }
+        Ok(())
+    }
+
+    pub fn forget_leaders(&self) {
+        self.leaders.borrow_mut().clear();
+    }
+
+    /// Asks for the leaders of the partitions that have none.
+    pub async fn learn_leaders(&self) -> Result<()> {
+        let unknown: Vec<String> = {
+            let leaders = self.leaders.borrow();
+            let positions = self.positions.borrow();
+            let mut topics: Vec<String> = positions
+                .keys()
+                .filter(|place| !leaders.contains_key(*place))
+                .map(|(topic, _)| topic.to_string())
+                .collect();
+            topics.dedup();
+            topics
+        };
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        self.ask(Some(&unknown)).await?;
+        Ok(())
+    }
+
+    /// The topics of a subscription that exist. Those that do not exist may be created by that.
+    pub async fn subscribed(&self, subscription: &Subscription) -> Result<Vec<Topic>> {
+        match subscription {
+            Subscription::Topics(names) => self.ask(Some(names)).await,
+            Subscription::Pattern(pattern) => {
+                let mut topics = self.ask(None).await?;
+                topics.retain(|topic| pattern.is_match(&topic.name));
+                Ok(topics)
+            }
+        }
+    }
+
+    /// What the cluster tells of these topics.
+    pub async fn topics(&self, names: &[String]) -> Result<Vec<Topic>> {
+        self.ask(Some(names)).await
+    }
+
+    async fn ask(&self, names: Option<&[String]>) -> Result<Vec<Topic>> {
+        let topics = names.map(|names| {
+            names.iter().map(|name| MetadataRequestTopic::default().with_name(Some(TopicName(text(name))))).collect()
+        });
+        let request = MetadataRequest::default()
+            .with_topics(topics)
+            .with_allow_auto_topic_creation(self.config.auto_create_topics);
+        let answer = self.client.send(&Target::Any, &request).await?;
+        self.client.take_nodes(&answer);
+        let mut found = Vec::new();
+        let mut leaders = self.leaders.borrow_mut();
+        for topic in &answer.topics {
+            let Some(name) = topic.name.as_ref().map(|name| name.to_string()) else { continue };
+            match ErrorCode::from_code(topic.error_code) {
+                Some(ErrorCode::None) => {}
+                Some(code) if code.retriable() => continue,
+                _ => return Err(Error::of(topic.error_code, Some(format!("Invalid topics: [{name}]")))),
+            }
+            if topic.is_internal && names.is_none() && self.config.exclude_internal_topics {
+                continue;
+            }
+            for partition in &topic.partitions {
+                let place = (name.as_str().into(), partition.partition_index);
+                match partition.leader_id.0 {
+                    ..0 => leaders.remove(&place),
+                    leader => leaders.insert(place, leader),
+                };
+            }
+            let mut partitions: Vec<i32> = topic.partitions.iter().map(|partition| partition.partition_index).collect();
+            partitions.sort_unstable();
+            found.push(Topic { name, id: TopicId(topic.topic_id), partitions });
+        }
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(found)
+    }
+
+    /// Takes over what the member is given, from where the group has committed.
+    pub async fn take_over(&self, places: Vec<TopicPartition>) -> Result<()> {
+        let new: Vec<TopicPartition> = {
+            let positions = self.positions.borrow();
+            places.iter().filter(|place| !positions.contains_key(*place)).cloned().collect()
+        };
+        let committed = match new.is_empty() {
+            true => BTreeMap::new(),
+            false => super::offsets::committed(self, &new).await?,
+        };
+        let start = |place: &TopicPartition| committed.get(place).copied().filter(|&offset| offset >= 0);
+        let missing: Vec<TopicPartition> = new.iter().filter(|place| start(place).is_none()).cloned().collect();
+        self.assign(
+            places
+                .into_iter()
+                .map(|place| {
+                    let offset = start(&place).unwrap_or(LATEST);
+                    (place, offset)
+                })
+                .collect(),
+        );
+        missing.iter().try_for_each(|place| self.reset(place))
+    }
+
+    /// Ends the member for good.
+    pub fn fail(&self, error: Error) {
+        *self.failure.borrow_mut() = Some(error);
+        self.changed.notify_one();
+    }
+}
