@@ -21,6 +21,7 @@ MAIN = {
     "kafka-consumer-perf-test": TOOLS + "ConsumerPerformance",
     "kafka-delete-records": TOOLS + "DeleteRecordsCommand",
     "kafka-dump-log": TOOLS + "DumpLogSegments",
+    "kafka-features": TOOLS + "FeatureCommand",
     "kafka-get-offsets": TOOLS + "GetOffsetShell",
     "kafka-groups": TOOLS + "GroupsCommand",
     "kafka-producer-perf-test": TOOLS + "ProducerPerformance",

@@ -125,17 +125,17 @@ def words_are_counted_exactly_once(run):
         feed = Feed(run.bootstrap)
         for victim in ["application", "broker", "application", "application"]:
             # It is at work again, with a transaction every 100 ms.
-            reader.read_new(500, 60, why)
+            reader.read_new(500, 120, why)
             if victim == "broker":
                 broker.kill()
                 broker.start()
             else:
                 application.kill()
                 application.start()
-        reader.read_new(500, 60, why)
+        reader.read_new(500, 120, why)
         feed.end()
         wanted = {word: list(range(1, count + 1)) for word, count in feed.written.items()}
-        reader.read_until(sum(feed.written.values()), 60, why)
+        reader.read_until(sum(feed.written.values()), 120, why)
         application.stop()
         equal(dict(reader.counts), wanted, "the counts of each word")
         internal(run)

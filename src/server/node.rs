@@ -19,11 +19,11 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 use tracing::{error, info, warn};
 
-use self::registration::Registration;
+use self::registration::{Registration, lacks_directories};
 use super::advertised::AdvertisedAddresses;
 use super::broker::Broker;
 use super::dispatch::Dispatcher;
@@ -161,11 +161,18 @@ impl Node {
         });
         let registration = Arc::new(Registration::new(broker.clone(), logs.clone(), &bound));
         registration.register().await?;
+        let stale = Arc::new(Notify::new());
         controller
-            .install_publisher(move |image, delta| {
-                replicas.apply(image, delta);
-                groups.apply(image, delta);
-                transactions.apply(image, delta);
+            .install_publisher({
+                let (stale, node_id) = (stale.clone(), config.node_id);
+                move |image, delta| {
+                    replicas.apply(image, delta);
+                    groups.apply(image, delta);
+                    transactions.apply(image, delta);
+                    if delta.features_changed && lacks_directories(image, node_id) {
+                        stale.notify_one();
+                    }
+                }
             })
             .await?;
         registration.unfence().await?;
@@ -184,6 +191,7 @@ impl Node {
         let mut jobs = JoinSet::new();
         housekeeping::spawn(&mut jobs, broker.clone(), logs.clone());
         broker.replicas.start_cleaner();
+        jobs.spawn(registration.clone().register_again(stale));
         jobs.spawn(watch_directories(failures, broker.clone(), registration.clone(), failed));
         info!(cluster_id = broker.cluster_id, topics = broker.image().topics.len(), "started");
         Ok(Node { endpoints, server, broker, logs, registration, jobs, failure })

@@ -2,6 +2,8 @@
 //!
 //! The controller is in the same process, so it needs no heartbeats to know that this broker lives; there is one for
 //! each change of state.
+//!
+//! A registration that was made when `metadata.version` knew nothing of log directories is made again when it does.
 
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
@@ -12,16 +14,19 @@ use kafka_protocol::messages::{
     BrokerHeartbeatRequest, BrokerHeartbeatResponse, BrokerId as WireBrokerId, BrokerRegistrationRequest,
 };
 use kafka_protocol::protocol::StrBytes;
+use tokio::sync::Notify;
 use tracing::{info, warn};
 use uuid::Uuid;
 
 use super::NodeError;
 use crate::config::Endpoint;
 use crate::controller::features::FEATURES;
+use crate::metadata::image::MetadataImage;
+use crate::metadata::version::MetadataVersion;
 use crate::protocol::ErrorCode;
 use crate::server::broker::Broker;
 use crate::storage::manager::LogManager;
-use crate::types::DirectoryId;
+use crate::types::{BrokerId, DirectoryId};
 
 /// One life of this broker.
 pub(super) struct Registration {
@@ -82,6 +87,16 @@ impl Registration {
         Ok(())
     }
 
+    /// Registers the broker again, the same as before, whenever it is told to.
+    pub(super) async fn register_again(self: Arc<Self>, stale: Arc<Notify>) {
+        loop {
+            stale.notified().await;
+            if let Err(error) = self.register().await {
+                warn!(%error, "the broker's registration does not name its log directories");
+            }
+        }
+    }
+
     /// Asks to serve: partitions get their leaders.
     pub(super) async fn unfence(&self) -> Result<(), NodeError> {
         let response = self.heartbeat(|request| request).await?;
@@ -129,6 +144,12 @@ impl Registration {
     fn id(&self) -> WireBrokerId {
         WireBrokerId(self.broker.config.node_id.0)
     }
+}
+
+/// Whether a registration lacks the log directories that it should name by now.
+pub(super) fn lacks_directories(image: &MetadataImage, broker: BrokerId) -> bool {
+    MetadataVersion(image.features.metadata_version).has_directory_assignment()
+        && image.broker(broker).is_some_and(|registration| registration.directories.is_empty())
 }
 
 fn check(error_code: i16) -> Result<(), NodeError> {
