@@ -22,6 +22,16 @@ Dynamic: whether Kafka lets it change at run time, for all brokers or for each. 
 needs a new listener is refused.
 ";
 
+const OWN: &str = "
+## Ottla's own
+| key | type | default | |
+|---|---|---|---|
+| `ottla.advertised.auto` | boolean | `false`; `true` in the container image where nobody sets `advertised.listeners` | each client is told an address that works from where it came: [docker.md](docker.md#which-address-a-client-is-told) |
+| `ottla.advertised.external` | list | (empty) | with it, `[LISTENER://][host][:port]` for clients that come by a mapped port |
+| `ottla.cluster.id` | string | a random one | what new log directories are formatted with; those in use must have it |
+| `ottla.test.topics` | list | (empty) | `name[:partitions[:replicas[:cleanup.policy]]]`: created at the start, before anybody can connect |
+";
+
 fn default_of(key: &ConfigKey) -> String {
     match key.default_text() {
         Some(text) if text.is_empty() => "(empty)".to_owned(),
@@ -60,6 +70,7 @@ fn page() -> String {
     for key in keys {
         writeln!(page, "| `{}` | {} | {} |", key.name, kind_of(key), default_of(key)).unwrap();
     }
+    page.push_str(OWN);
     page
 }
 

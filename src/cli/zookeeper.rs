@@ -5,7 +5,7 @@
 //! that a test module waits for.
 
 use std::io::{self, Read, Write as _};
-use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +14,9 @@ use crate::config::properties;
 const DEFAULT_PORT: u16 = 2181;
 /// How long a connection may say nothing, or not take what it is told.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Of what a connection says beyond its word.
+const MOST_UNREAD: u64 = 1 << 10;
 
 /// Takes ZooKeeper's properties file, of which the port matters; returns the exit code, or does not.
 pub fn run(arguments: &[String]) -> u8 {
@@ -55,10 +58,13 @@ fn answer(mut connection: TcpStream) -> io::Result<()> {
     let mut word = [0; 4];
     connection.read_exact(&mut word)?;
     match &word {
-        b"ruok" => connection.write_all(b"imok"),
-        b"srvr" | b"stat" => connection.write_all(b"Mode: standalone\n"),
-        _ => Ok(()),
+        b"ruok" => connection.write_all(b"imok")?,
+        b"srvr" | b"stat" => connection.write_all(b"Mode: standalone\n")?,
+        _ => {}
     }
+    // A close with bytes unread, such as the end of a line, would take the answer back.
+    connection.shutdown(Shutdown::Write)?;
+    connection.take(MOST_UNREAD).read_to_end(&mut Vec::new()).map(|_| ())
 }
 
 #[cfg(test)]
@@ -81,7 +87,8 @@ mod tests {
     fn it_says_that_it_is_well() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        client.write_all(b"ruok").unwrap();
+        client.write_all(b"ruok\n").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
         answer(listener.accept().unwrap().0).unwrap();
         let mut said = String::new();
         client.read_to_string(&mut said).unwrap();
