@@ -200,6 +200,7 @@ fn directories(given: &Texts) -> Vec<PathBuf> {
 fn become_user(environment: &Texts) -> u8 {
     let home = environment.get("HOME").filter(|home| *home != "/root").map_or("/home/appuser", String::as_str);
     let error = Command::new("/proc/self/exe")
+        .arg0("ottla")
         .args(std::env::args_os().skip(1))
         .env("HOME", home)
         .uid(data::USER)
