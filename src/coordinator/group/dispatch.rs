@@ -160,10 +160,10 @@ impl Group {
     }
 
     /// The records that remove the group, without its offsets.
-    pub fn tombstone_records(&self, group_id: &str) -> Vec<GroupRecord> {
+    pub fn tombstone_records(&self) -> Vec<GroupRecord> {
         match self {
-            Group::Classic(group) => group.tombstone_records(group_id),
-            Group::Consumer(group) => group.tombstone_records(group_id),
+            Group::Classic(group) => group.tombstone_records(),
+            Group::Consumer(group) => group.tombstone_records(),
         }
     }
 }

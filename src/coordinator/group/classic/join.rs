@@ -95,7 +95,7 @@ impl GroupShard {
             found => {
                 if let Some(found) = found {
                     info!(%group_id, "an empty consumer group becomes a classic group");
-                    step.append_all(found.tombstone_records(group_id));
+                    step.append_all(found.tombstone_records());
                 }
                 let key: Arc<str> = group_id.into();
                 let group = Group::Classic(Box::new(ClassicGroup::new(key.clone(), step.now_ms)));

@@ -82,7 +82,7 @@ impl ClassicGroup {
     }
 
     /// The records that remove the group, without its offsets.
-    pub fn tombstone_records(&self, group_id: &str) -> Vec<GroupRecord> {
-        vec![super::records::tombstone(group_id)]
+    pub fn tombstone_records(&self) -> Vec<GroupRecord> {
+        vec![super::records::tombstone(self.group_id())]
     }
 }

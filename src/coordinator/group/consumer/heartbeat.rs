@@ -205,7 +205,7 @@ impl GroupShard {
             Some(Group::Consumer(_)) => Ok(None),
             Some(group @ Group::Classic(_)) if join && group.is_empty() => {
                 info!(%group_id, "an empty classic group becomes a consumer group");
-                records.extend(group.tombstone_records(group_id));
+                records.extend(group.tombstone_records());
                 new()
             }
             Some(Group::Classic(_)) if join => {

@@ -53,7 +53,7 @@ pub(super) fn upgrade(
     let mut group = from_classic(classic, step.image)?;
     let hash = shard.consumer_groups.topics.group_hash(group.subscribed_topics(), step.image);
     group.set_group_epoch(group.group_epoch(), hash);
-    records.extend(classic.tombstone_records(group_id));
+    records.extend(classic.tombstone_records());
     group.create_group_records(records);
     for member in group.members() {
         let session_timeout_ms = member.classic.as_ref().map_or(0, |classic| classic.session_timeout_ms);

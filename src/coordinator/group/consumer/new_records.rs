@@ -129,7 +129,7 @@ pub(super) fn remove_member(records: &mut Vec<GroupRecord>, group_id: &str, memb
 
 impl ConsumerGroup {
     /// The records that remove the group, without its offsets.
-    pub fn tombstone_records(&self, _group_id: &str) -> Vec<GroupRecord> {
+    pub fn tombstone_records(&self) -> Vec<GroupRecord> {
         let mut records = Vec::new();
         self.create_tombstones(&mut records, None);
         records

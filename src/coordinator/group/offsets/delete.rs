@@ -55,7 +55,7 @@ impl GroupShard {
         for (topic, partition) in partitions {
             step.append(tombstone(group_id, &topic, partition));
         }
-        step.append_all(group.tombstone_records(group_id));
+        step.append_all(group.tombstone_records());
         Ok(())
     }
 

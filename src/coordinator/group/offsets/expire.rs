@@ -41,7 +41,7 @@ impl GroupShard {
             let offsets = records.len() - before;
             let is_removed = all_expired && group.is_empty();
             if is_removed {
-                records.extend(group.tombstone_records(group_id));
+                records.extend(group.tombstone_records());
             }
             if offsets > 0 || is_removed {
                 debug!(%group_id, offsets, is_removed, "offsets have expired");

@@ -130,10 +130,7 @@ fn what_may_be_deleted() {
     let empty = loaded(value(vec![]));
     assert_eq!(code(empty.validate_delete_group()), ErrorCode::None);
     assert_eq!(code(empty.validate_offset_delete()), ErrorCode::None);
-    assert_eq!(
-        empty.tombstone_records("g"),
-        [GroupRecord::GroupMetadata(GroupMetadataKey { group: "g".into() }, None)]
-    );
+    assert_eq!(empty.tombstone_records(), [GroupRecord::GroupMetadata(GroupMetadataKey { group: "g".into() }, None)]);
 }
 
 /// Records that no broker writes: they are read, and the group they make can go on.

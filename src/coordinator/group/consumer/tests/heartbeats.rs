@@ -87,7 +87,7 @@ fn who_leaves_is_gone_with_all_its_records() {
     assert_eq!(kit.state(), "consumer Empty");
     assert_eq!(kit.harness.shard.timers.len(), 1, "only the look for what has expired is left");
     // Empty, it can be deleted, and forgets nothing of what it wrote.
-    let tombstones = kit.group().tombstone_records("g");
+    let tombstones = kit.group().tombstone_records();
     kit.written();
     kit.harness.step(|_, step| step.append_all(tombstones)).unwrap();
     assert_eq!(kit.written(), ["x target", "x partitions", "x group"]);
