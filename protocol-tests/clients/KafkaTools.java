@@ -23,7 +23,7 @@ import org.apache.kafka.common.utils.Exit;
  * <p>{@code java -cp LIBS_WITHOUT_TOOLS KafkaTools TOOL_JAR...}; then one line a call on standard input: the files for the tool's standard
  * input, output and error, the main class, the arguments, URL-encoded and separated by spaces. Its exit status is the answer, on a line.
  *
- * <p>Every call loads the tools' classes anew, so their static state is fresh. Exit.exit ends the call instead of the JVM, and the
+ * <p>Every call loads the tools' classes anew, so their static state is fresh; but where the main class has a `+` before it, which is faster. Exit.exit ends the call instead of the JVM, and the
  * shutdown hooks run when a call ends.
  */
 public final class KafkaTools {
@@ -35,6 +35,7 @@ public final class KafkaTools {
     }
 
     private static final Deque<Runnable> HOOKS = new ArrayDeque<>();
+    private static URLClassLoader kept; // with the classes of calls that need no fresh ones
     private static Integer status; // of the call that runs; the first Exit.exit counts
 
     public static void main(String[] toolJars) throws Exception {
@@ -60,12 +61,15 @@ public final class KafkaTools {
         try (InputStream in = new FileInputStream(words[0]);
              PrintStream out = new PrintStream(new BufferedOutputStream(new FileOutputStream(words[1]), 1 << 16), false, StandardCharsets.UTF_8);
              PrintStream err = new PrintStream(new FileOutputStream(words[2]), true, StandardCharsets.UTF_8);
-             URLClassLoader tools = new URLClassLoader(jars, KafkaTools.class.getClassLoader())) {
+             URLClassLoader fresh = new URLClassLoader(jars, KafkaTools.class.getClassLoader())) {
             System.setIn(in);
             System.setOut(out);
             System.setErr(err);
+            boolean keep = words[3].startsWith("+");
+            if (keep && kept == null) kept = new URLClassLoader(jars, KafkaTools.class.getClassLoader());
+            URLClassLoader tools = keep ? kept : fresh;
             Thread.currentThread().setContextClassLoader(tools);
-            int returned = run(tools, words[3], Arrays.copyOfRange(words, 4, words.length));
+            int returned = run(tools, keep ? words[3].substring(1) : words[3], Arrays.copyOfRange(words, 4, words.length));
             while (!HOOKS.isEmpty()) HOOKS.pop().run();
             return status == null ? returned : status;
         }

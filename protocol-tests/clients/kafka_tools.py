@@ -24,7 +24,11 @@ MAIN = {
     "kafka-features": TOOLS + "FeatureCommand",
     "kafka-get-offsets": TOOLS + "GetOffsetShell",
     "kafka-groups": TOOLS + "GroupsCommand",
+    "kafka-leader-election": TOOLS + "LeaderElectionCommand",
+    "kafka-log-dirs": TOOLS + "LogDirsCommand",
+    "kafka-metadata-quorum": TOOLS + "MetadataQuorumCommand",
     "kafka-producer-perf-test": TOOLS + "ProducerPerformance",
+    "kafka-reassign-partitions": TOOLS + "reassign.ReassignPartitionsCommand",
     "kafka-topics": TOOLS + "TopicCommand",
     "kafka-transactions": TOOLS + "TransactionsCommand",
 }
@@ -48,14 +52,14 @@ class KafkaTools:
         assert status == 0, f"{tool} {arguments}: exit status {status}\n{errors[-1500:]}{printed[-1500:]}"
         return printed + errors if all_of_it else printed
 
-    def output(self, tool, arguments, input, timeout):
+    def output(self, tool, arguments, input, timeout, fresh=True):
         folder = pathlib.Path(self.scratch.name)
         source, out, err = folder / "in", folder / "out", folder / "err"
         if isinstance(input, pathlib.Path):
             source = input
         else:
             source.write_bytes(input if isinstance(input, bytes) else input.encode())
-        status = self.call([source, out, err, MAIN[tool], *arguments], timeout)
+        status = self.call([source, out, err, MAIN[tool] if fresh else "+" + MAIN[tool], *arguments], timeout)
         return status, out.read_text(errors="replace"), err.read_text(errors="replace")
 
     def errors(self):

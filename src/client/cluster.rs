@@ -342,3 +342,6 @@ fn known(id: i32) -> Option<i32> {
 fn epoch_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,7 @@ use tokio::time::timeout;
 
 use super::config::ClientConfig;
 use super::error::{Error, Result};
+use crate::protocol::wire::Reader;
 use crate::protocol::{ApiKey, ErrorCode, messages};
 
 /// Frames that wait to be written.
@@ -102,10 +103,7 @@ impl<R: Request> Answer<R> {
             )
         };
         if flexible {
-            let tagged = frame.try_get_u8().map_err(|error| malformed(error.to_string()))?;
-            if tagged != 0 {
-                return Err(malformed("tagged fields in the header".to_owned()));
-            }
+            Reader::new(&mut frame, true).unknown_tagged_fields().map_err(|error| malformed(error.to_string()))?;
         }
         // The answer to an ApiVersions request that is too new has the layout of v0.
         let too_new = ErrorCode::UnsupportedVersion.code().to_be_bytes();

@@ -145,6 +145,7 @@ pub fn run(words: &[String]) -> u8 {
         let terse = error.class.starts_with("joptsimple.")
             || error.class == "java.lang.IllegalArgumentException"
             || error.is(ErrorCode::InvalidConfig)
+            || error.is(ErrorCode::InvalidTopicException)
             || error.is(ErrorCode::UnsupportedVersion);
         if terse {
             complain!("{}", error.message());

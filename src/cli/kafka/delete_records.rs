@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::options::{Options, Spec};
 use super::{Stop, conclude, json, say, uncaught};
+use crate::client::log::{self, Level};
 use crate::client::partitions::{at_leaders, hash_map_order};
 use crate::client::topics::text;
 use crate::client::{Client, Error, Target, block_on};
@@ -92,7 +93,13 @@ async fn delete(client: &Client, offsets: &BTreeMap<TopicPartition, i64>) -> Res
         for topic in response.topics {
             for partition in topic.partitions {
                 let outcome = Error::check(partition.error_code, None::<String>).map(|()| partition.low_watermark);
-                answers.push((TopicPartition::new(topic.name.as_str(), partition.partition_index), outcome));
+                let name = TopicPartition::new(topic.name.as_str(), partition.partition_index);
+                if let Err(error) = &outcome
+                    && !error.is_retriable()
+                {
+                    tell_unexpected(client, &name, error);
+                }
+                answers.push((name, outcome));
             }
         }
         Ok(answers)
@@ -107,6 +114,18 @@ async fn delete(client: &Client, offsets: &BTreeMap<TopicPartition, i64>) -> Res
         }
     }
     Ok(())
+}
+
+fn tell_unexpected(client: &Client, partition: &TopicPartition, error: &Error) {
+    log::write(
+        Level::Error,
+        "org.apache.kafka.clients.admin.internals.DeleteRecordsHandler",
+        format_args!(
+            "[AdminClient clientId={}] DeleteRecords request for topic partition {partition} failed due to an unexpected error {}",
+            client.config.client_id,
+            error.code.map_or("UNKNOWN_SERVER_ERROR", |code| code.name()),
+        ),
+    );
 }
 
 #[cfg(test)]

@@ -154,7 +154,10 @@ impl Partitions {
 
 /// `topic:1`, `topic:1-3`, `topic:1-`, `topic:-3`, `topic`, `:1`.
 fn rule(text: &str) -> Result<Rule, Error> {
-    let invalid = || Error::new("java.lang.RuntimeException", format!("{TERSE}: Invalid rule specification: {text}"));
+    let invalid = || {
+        let cause = terse(format!("Invalid rule specification: {text}"));
+        Error::new("java.lang.RuntimeException", cause.to_string()).caused_by(cause)
+    };
     let (topic, partitions) = match text.split_once(':') {
         Some((topic, partitions)) => (topic, partitions),
         None => (text, ""),

@@ -15,9 +15,12 @@ fn mapping(message: String) -> Error {
 }
 
 pub fn read_file(path: &str) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::new("java.nio.file.NoSuchFileException", path),
-        _ => Error::new("java.io.IOException", format!("{path}: {error}")),
+    std::fs::read_to_string(path).map_err(|error| {
+        let cause = match error.kind() {
+            std::io::ErrorKind::NotFound => Error::new("java.nio.file.NoSuchFileException", path),
+            _ => Error::new("java.nio.file.FileSystemException", format!("{path}: {error}")),
+        };
+        Error::new("java.io.IOException", format!("Unable to read file {path}")).caused_by(cause)
     })
 }
 

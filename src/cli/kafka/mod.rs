@@ -38,6 +38,10 @@ mod topics;
 use std::ffi::OsStr;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
 use super::{server_script, storage_tool, zookeeper};
 use crate::client::{ClientConfig, Error, config};
 use console::{complain, say};
@@ -156,12 +160,26 @@ fn uncaught(error: &Error) {
     complain!("{}\n", error.trace());
 }
 
-/// An id as Kafka's tools read it.
+/// An id as Kafka's tools read it: base64 for web addresses, of 16 bytes.
 fn uuid(text: &str) -> Result<uuid::Uuid, Error> {
-    match crate::types::TopicId::parse(text.trim_end_matches('=')) {
-        Some(id) => Ok(id.0),
-        None => Err(Error::illegal_argument(format!("Input string `{text}` is not a base64-encoded UUID"))),
+    if text.len() > 24 {
+        let prefix = &text[..text.floor_char_boundary(24)];
+        return Err(Error::illegal_argument(format!(
+            "Input string with prefix `{prefix}` is too long to be decoded as a base64 UUID"
+        )));
     }
+    let lenient = GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let bytes = GeneralPurpose::new(&alphabet::URL_SAFE, lenient)
+        .decode(text)
+        .map_err(|_| Error::illegal_argument(format!("Input string `{text}` is not base64")))?;
+    uuid::Uuid::from_slice(&bytes).map_err(|_| {
+        Error::illegal_argument(format!(
+            "Input string `{text}` decoded as {} bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID",
+            bytes.len()
+        ))
+    })
 }
 
 /// The settings of a client, from a properties file and where to connect to. One of the two must be given.

@@ -396,8 +396,10 @@ async fn describe(client: &Client, options: &Options) -> Result<(), Error> {
     let report = Report::of(options);
     for (topic, settings) in described.iter().zip(settings) {
         let settings = settings?;
-        let set: Vec<&DescribeConfigsResourceResult> =
+        let table = java::grown_table(settings.len());
+        let mut set: Vec<&DescribeConfigsResourceResult> =
             settings.iter().filter(|setting| setting.config_source != configs::SOURCE_DEFAULT).collect();
+        set.sort_by_key(|setting| java::bucket(java::string_hash(&setting.name), table));
         if report.topics && (!report.only_overridden || !set.is_empty()) {
             print_topic(topic, &set, &reassignments);
         }

@@ -195,8 +195,6 @@ async fn users_and_clients(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn brackets_keep_commas() {
         let pairs = |text| {

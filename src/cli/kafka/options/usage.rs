@@ -78,16 +78,24 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The pieces between which a line may break, each with what ends it.
+/// The pieces between which a line may break, each with what ends it: as Java breaks lines, in so far as names and
+/// texts of options show it.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut begin = 0;
     let bytes = text.as_bytes();
     for at in 1..bytes.len() {
-        let behind_blank = bytes[at - 1] == b' ' && bytes[at] != b' ';
-        let behind_hyphen =
-            at > 1 && bytes[at - 1] == b'-' && bytes[at - 2].is_ascii_alphanumeric() && bytes[at].is_ascii_alphabetic();
-        if behind_blank || behind_hyphen {
+        let (before, here) = (bytes[at - 1], bytes[at]);
+        let breaks = match before {
+            b' ' => here != b' ',
+            b'-' => at > 1 && bytes[at - 2].is_ascii_alphanumeric() && here.is_ascii_alphabetic(),
+            b',' | b'.' if at > 1 && bytes[at - 2].is_ascii_digit() && here.is_ascii_digit() => false,
+            b',' | b'.' | b':' | b';' | b'!' | b'?' | b')' => here.is_ascii_alphanumeric(),
+            before if before.is_ascii_digit() => matches!(here, b'(' | b'[' | b'>'),
+            before if before.is_ascii_alphabetic() => matches!(here, b'(' | b'['),
+            _ => false,
+        };
+        if breaks {
             words.push(&text[begin..at]);
             begin = at;
         }
@@ -126,6 +134,10 @@ mod tests {
         ];
         let text = text(specs.iter());
         assert_eq!(text.lines().map(str::trim_end).collect::<Vec<_>>(), expected);
+        let pieces = words("<String: HOST1:PORT1,...> The server(s), 1,000 of x-y -1");
+        let expected =
+            ["<String: ", "HOST1:", "PORT1,...> ", "The ", "server", "(s), ", "1,000 ", "of ", "x-", "y ", "-1"];
+        assert_eq!(pieces, expected);
         // Both columns are as wide as they need to be, in every line.
         assert!(text.lines().all(|line| line.len() == 41 + 37), "{text}");
     }

@@ -1,0 +1,329 @@
+"""The program under the names of Kafka's tools, beside Kafka's own on the same broker: what they print, to both streams, and exit statuses.
+
+A command line has `{t}` for a topic of its side's own, `{c}` for the beginning of names that are for both, `{f}` for a folder, and `{s}` for the connection. Of a stack trace the heads count,
+of a usage the options: their explanations are in our own words.
+"""
+
+import json
+import re
+import subprocess
+import time
+
+from .suite import short, test
+
+FILES = {
+    "delete.json": {"partitions": [{"topic": "{t}", "partition": 0, "offset": 3}, {"topic": "{t}", "partition": 1, "offset": -1}], "version": 1},
+    "beyond.json": {"partitions": [{"topic": "{t}", "partition": 0, "offset": 50}]},
+    "twice.json": {"partitions": [{"topic": "{t}", "partition": 0, "offset": 3}, {"topic": "{t}", "partition": 0, "offset": 4}]},
+    "other-version.json": {"partitions": [], "version": 2},
+    "election.json": {"partitions": [{"topic": "{t}", "partition": 0}, {"topic": "{t}", "partition": 1}]},
+    "move.json": {"topics": [{"topic": "{t}"}], "version": 1},
+    "plan.json": {"version": 1, "partitions": [{"topic": "{t}", "partition": 0, "replicas": [1]}, {"topic": "{t}", "partition": 1, "replicas": [1]}]},
+    "stranger.json": {"version": 1, "partitions": [{"topic": "{t}", "partition": 0, "replicas": [4711]}]},
+    "empty.json": {"version": 1, "partitions": []},
+}
+
+TOPICS = """
+kafka-topics
+kafka-topics --help
+kafka-topics --version
+kafka-topics --list
+kafka-topics --list --describe {s}
+kafka-topics --nonesuch
+kafka-topics --topic
+kafka-topics -lx
+kafka-topics {s} --create
+kafka-topics --bootstrap-server nowhere --list
+kafka-topics --bootstrap-server host:port --list
+kafka-topics {s} --list --topic {t}
+kafka-topics {s} --create --topic {t} --partitions 2 --config retention.ms=3600000 --config cleanup.policy=compact,delete
+kafka-topics {s} --create --topic {t}
+kafka-topics {s} --create --topic {t} --if-not-exists
+kafka-topics {s} --create --topic {t}.x --replica-assignment 1,1
+kafka-topics {s} --create --topic {t}.y --replica-assignment 1:1
+kafka-topics {s} --create --topic {t}.y --replica-assignment 1,1:2
+kafka-topics {s} --create --topic {t}.y --replica-assignment 1,x
+kafka-topics {s} --create --topic {t}.y --replica-assignment 7
+kafka-topics {s} --create --topic {t}.y --replica-assignment 1 --partitions 1
+kafka-topics {s} --create --topic {t}.y --replication-factor 7
+kafka-topics {s} --create --topic {t}.y --replication-factor 0
+kafka-topics {s} --create --topic {t}.y --partitions 0
+kafka-topics {s} --create --topic {t}.y --partitions many
+kafka-topics {s} --create --topic {t}.y --topic {t}.z
+kafka-topics {s} --create --topic bad,name
+kafka-topics {s} --create --topic {t}.y --config nonesuch=1
+kafka-topics {s} --create --topic {t}.y --config retention.ms=soon
+kafka-topics {s} --create --topic {t}.y --config retention.ms
+kafka-topics {s} --create --topic {t}.y --if-exists
+kafka-topics {s} --list
+kafka-topics {s} --list --exclude-internal
+kafka-topics {s} --list --topic {t}.*
+kafka-topics {s} --list --topic [
+kafka-topics {s} --list --partitions 3
+kafka-topics {s} --describe --topic {t}
+kafka-topics {s} --describe --topic {c}.* --partition-size-limit-per-response 1
+kafka-topics {s} --describe --topic {t}.x --topics-with-overrides
+kafka-topics {s} --describe --topic {t} --under-replicated-partitions
+kafka-topics {s} --describe --topic {t} --unavailable-partitions
+kafka-topics {s} --describe --topic {t} --under-min-isr-partitions
+kafka-topics {s} --describe --topic {t} --at-min-isr-partitions
+kafka-topics {s} --describe --topic {t} --at-min-isr-partitions --topics-with-overrides
+kafka-topics {s} --describe --topic {t}.none
+kafka-topics {s} --describe --topic {t}.none --if-exists
+kafka-topics {s} --describe --if-exists
+kafka-topics {s} --describe --topic-id AAAAAAAAAAAAAAAAAAAABB
+kafka-topics {s} --alter --topic {t}
+kafka-topics {s} --alter --topic {t} --partitions 1
+kafka-topics {s} --alter --topic {t} --partitions 3
+kafka-topics {s} --alter --topic {t}.x --partitions 3 --replica-assignment 1,1,1
+kafka-topics {s} --alter --topic {t}.none --partitions 3
+kafka-topics {s} --alter --topic {t}.none --partitions 3 --if-exists
+kafka-topics {s} --alter --topic {t} --partitions 5 --delete-config retention.ms
+kafka-topics {s} --delete --topic {t}.none
+kafka-topics {s} --delete --topic {t}.none --if-exists
+kafka-topics {s} --delete --topic {t}.x
+"""
+
+OFFSETS = """
+kafka-get-offsets
+kafka-get-offsets --nonesuch
+kafka-get-offsets --bootstrap-server nowhere
+kafka-get-offsets {s} --topic {t}
+kafka-get-offsets {s} --topic {t} --time earliest
+kafka-get-offsets {s} --topic {t} --time -2
+kafka-get-offsets {s} --topic {t} --time max-timestamp
+kafka-get-offsets {s} --topic {t} --time earliest-local
+kafka-get-offsets {s} --topic {t} --time latest-tiered
+kafka-get-offsets {s} --topic {t} --time earliest-pending-upload
+kafka-get-offsets {s} --topic {t} --time 1
+kafka-get-offsets {s} --topic {t} --time 4000000000000
+kafka-get-offsets {s} --topic {t} --time soon
+kafka-get-offsets {s} --topic {t} --partitions 1,7
+kafka-get-offsets {s} --topic {t} --partitions x
+kafka-get-offsets {s} --topic {t}.none
+kafka-get-offsets {s} --topic-partitions {t}:1,{t}:0-1,{t}x
+kafka-get-offsets {s} --topic-partitions {t}:x
+kafka-get-offsets {s} --topic-partitions {t} --topic {t}
+kafka-get-offsets {s} --exclude-internal-topics --topic {t}
+kafka-delete-records
+kafka-delete-records {s} --offset-json-file {f}/none.json
+kafka-delete-records {s} --offset-json-file {f}/twice.json
+kafka-delete-records {s} --offset-json-file {f}/other-version.json
+kafka-delete-records {s} --offset-json-file {f}/beyond.json
+kafka-delete-records {s} --offset-json-file {f}/delete.json
+kafka-get-offsets {s} --topic {t} --time earliest
+kafka-log-dirs
+kafka-log-dirs {s} --describe --topic-list {t}
+kafka-log-dirs {s} --describe --broker-list 1,7
+"""
+
+CONFIGS = """
+kafka-configs
+kafka-configs --version
+kafka-configs --describe --topic {t}
+kafka-configs {s} --describe --alter
+kafka-configs {s} --describe
+kafka-configs {s} --describe --entity-type tables
+kafka-configs {s} --describe --topic {t} --broker 1
+kafka-configs {s} --describe --topic {t} --entity-name x
+kafka-configs {s} --describe --broker x
+kafka-configs {s} --describe --broker-logger 1 --add-config x=y
+kafka-configs {s} --describe --entity-type topics --entity-default
+kafka-configs {s} --alter --topic {t}
+kafka-configs {s} --alter --entity-type brokers --add-config a=b
+kafka-configs {s} --alter --topic {t} --add-config a
+kafka-configs {s} --alter --topic {t} --add-config a,b=c
+kafka-configs {s} --alter --topic {t} --add-config a/b=c
+kafka-configs {s} --alter --topic {t} --add-config nonesuch=1
+kafka-configs {s} --alter --topic {t} --add-config retention.ms=soon
+kafka-configs {s} --alter --topic {t}.none --add-config retention.ms=1
+kafka-configs {s} --alter --topic {t} --add-config cleanup.policy=[compact,delete],max.message.bytes=2000
+kafka-configs {s} --alter --topic {t} --delete-config max.message.bytes,segment.bytes
+kafka-configs {s} --describe --topic {t}
+kafka-configs {s} --describe --topic {t} --all
+kafka-configs {s} --describe --topic {t}.none
+kafka-configs {s} --describe --topic bad,name
+kafka-configs {s} --describe --entity-type brokers --entity-name 1 --all
+kafka-configs {s} --describe --broker 7
+kafka-configs {s} --describe --entity-type brokers
+kafka-configs {s} --describe --broker-defaults
+kafka-configs {s} --alter --broker 1 --add-config log.dirs=/elsewhere
+kafka-configs {s} --alter --broker 1 --add-config background.threads=9
+kafka-configs {s} --alter --broker 1 --delete-config background.threads
+kafka-configs {s} --describe --broker-logger 1
+kafka-configs {s} --alter --broker-logger 1 --add-config nonesuch=INFO
+kafka-configs {s} --alter --group {t} --add-config consumer.session.timeout.ms=46000
+kafka-configs {s} --describe --group {t}
+kafka-configs {s} --alter --group {t} --delete-config consumer.session.timeout.ms
+kafka-configs {s} --describe --group {t}
+kafka-configs {s} --describe --client-metrics {t}
+kafka-configs {s} --describe --user {t}
+kafka-configs {s} --alter --user {t} --add-config nonesuch=1
+kafka-configs {s} --alter --client {t} --add-config nonesuch=1
+kafka-configs {s} --alter --user {t} --add-config producer_byte_rate=1024
+kafka-configs {s} --alter --ip nonesuch.invalid --add-config connection_creation_rate=1
+"""
+
+CLUSTER = """
+kafka-broker-api-versions
+kafka-broker-api-versions {s}
+kafka-cluster cluster-id {s}
+kafka-cluster cluster-id --bootstrap-s nowhere
+kafka-cluster list-endpoints {s}
+kafka-cluster list-endpoints {s} --include-fenced-brokers
+kafka-features
+kafka-features describe
+kafka-features {s}
+kafka-features {s} describe
+kafka-features {s} describe --node-id 1
+kafka-features {s} describe x
+kafka-features {s} upgrade
+kafka-features {s} upgrade --feature x
+kafka-features {s} upgrade --feature x=y
+kafka-features {s} upgrade --feature metadata.version=9999
+kafka-features {s} upgrade --metadata nonesuch
+kafka-features {s} downgrade --feature group.version=9 --dry-run
+kafka-features {s} disable --feature nonesuch
+kafka-features version-mapping
+kafka-features version-mapping --release-version 4.0
+kafka-features version-mapping --release-version 9.9
+kafka-features feature-dependencies --feature eligible.leader.replicas.version=1 --feature metadata.version=25
+kafka-features feature-dependencies --feature nonesuch=1
+kafka-metadata-quorum
+kafka-metadata-quorum describe
+kafka-metadata-quorum {s} describe
+kafka-metadata-quorum {s} describe --status
+kafka-metadata-quorum {s} describe --status --replication
+kafka-metadata-quorum {s} describe --replication
+kafka-metadata-quorum {s} add-controller
+kafka-leader-election
+kafka-leader-election {s} --election-type preferred
+kafka-leader-election {s} --election-type nonesuch --all-topic-partitions
+kafka-leader-election {s} --election-type preferred --topic {t}
+kafka-leader-election {s} --election-type preferred --topic {t} --partition 0
+kafka-leader-election {s} --election-type preferred --topic {t}.none --partition 0
+kafka-leader-election {s} --election-type unclean --path-to-json-file {f}/election.json
+kafka-leader-election {s} --election-type unclean --path-to-json-file {f}/move.json
+kafka-reassign-partitions
+kafka-reassign-partitions {s}
+kafka-reassign-partitions {s} --execute
+kafka-reassign-partitions {s} --list --broker-list 1
+kafka-reassign-partitions {s} --list
+kafka-reassign-partitions {s} --generate --topics-to-move-json-file {f}/move.json --broker-list 1
+kafka-reassign-partitions {s} --generate --topics-to-move-json-file {f}/move.json --broker-list 1,1
+kafka-reassign-partitions {s} --execute --reassignment-json-file {f}/stranger.json
+kafka-reassign-partitions {s} --execute --reassignment-json-file {f}/empty.json
+kafka-reassign-partitions {s} --execute --reassignment-json-file {f}/other-version.json
+kafka-reassign-partitions {s} --execute --reassignment-json-file {f}/plan.json
+kafka-reassign-partitions {s} --verify --reassignment-json-file {f}/plan.json
+kafka-reassign-partitions {s} --cancel --reassignment-json-file {f}/plan.json
+"""
+
+
+def without_frames(text):
+    """Nor what a tool says when Exit.exit does not end the process, but its call (see KafkaTools.java)."""
+    text = re.sub(r"(?m)^\t(at |\.\.\. \d+ more).*\n?", "", text)
+    return re.sub(r"(^|(?<=\n))[^\n]*\nKafkaTools\$Ended\s*$", "", text)
+
+
+def usage(text):
+    """The options of a usage's table, and what stands before it."""
+    head, table, rows = text.partition("\nOption ")
+    if not table:
+        return text
+    lines = (table.lstrip("\n") + rows).splitlines()
+    width = lines[0].index("Description")
+    return head + "\n" + "\n".join(line[:width].rstrip() for line in lines if line[:width].strip())
+
+
+def arguments(text):
+    """Errors of argparse4j without the blanks that make their lines full."""
+    def in_one_line(found):
+        return re.sub(r"-- (?=[a-z])", "--", " ".join(found.group().split()))
+    return re.sub(r"(?m)^kafka-[a-z-]+: +error:.*(\n.+)*", in_one_line, text)
+
+
+def plain(text, topic, folder):
+    text = usage(arguments(without_frames(text)))
+    text = text.replace(topic, "TOPIC").replace(str(folder), "FOLDER")
+    text = re.sub(r"\[\d{4}-\d\d-\d\d [\d:]{8},\d{3}\]", "[TIME]", text)
+    text = re.sub(r"TopicId: [\w-]{22}", "TopicId: ID", text)
+    text = re.sub(r"^(1 +\t\S+ +\t)\d+ *\t0 +\t\d+ +\t\d+ +", r"\1…", text, flags=re.M)  # the quorum goes on
+    text = re.sub(r"^(HighWatermark:|MaxFollowerLagTimeMs:) +\d+", r"\1 …", text, flags=re.M)
+    text = re.sub(r"Epoch: \d+", "Epoch: …", text)
+    text = re.sub(r"adminclient-\d+", "adminclient-…", text)
+    text = re.sub(r"(?m)(^partition: .*\n)+", lambda found: "".join(sorted(found.group().splitlines(True))), text)  # by the hash of a name
+    return text.rstrip()
+
+
+def compare(run, lines):
+    sides = {}
+    for side in ("ours", "kafkas"):
+        topic, folder = f"{run.topic}-{side}", run.folder / side
+        folder.mkdir()
+        for name, content in FILES.items():
+            (folder / name).write_text(json.dumps(content).replace("{t}", topic))
+        sides[side] = topic, folder
+    binary = run.session.broker().binary
+
+    def outcome(side, line):
+        topic, folder = sides[side]
+        words = [word.format(t=topic, f=folder, c=f"{run.topic}-common") for word in line.replace("{s}", f"--bootstrap-server {run.bootstrap}").split()]
+        if side == "kafkas":
+            status, out, errors = run.tools.output(words[0], words[1:], "", 90, fresh=False)
+        else:
+            done = subprocess.run([binary, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90)
+            status, out, errors = done.returncode, done.stdout, done.stderr
+        return {"status": status, "output": plain(out, topic, folder), "errors": plain(errors, topic, folder)}
+
+    differences = []
+    for line in filter(None, lines.splitlines()):
+        ours, kafkas = outcome("ours", line), outcome("kafkas", line)
+        for what in ours:
+            if ours[what] != kafkas[what]:
+                differences.append(f"{line}\n  {what}, ours:   {short(ours[what])}\n  {what}, Kafka's: {short(kafkas[what])}")
+    assert not differences, f"{len(differences)} differ\n" + "\n".join(differences)
+
+
+def filled(run):
+    for side in ("ours", "kafkas"):
+        topic = run.create_topic(f"{run.topic}-{side}", 2)
+        for partition in range(2):
+            run.kcat("-P", "-t", topic, "-p", partition, input="".join(f"{n}\n" for n in range(10)))
+
+
+@test(ottla_only=True)
+def topics(run):
+    for name in ("", ".one", ".two", ".three"):
+        run.create_topic(f"{run.topic}-common{name}", 2)
+    compare(run, TOPICS)
+
+
+@test(ottla_only=True)
+def offsets(run):
+    filled(run)
+    compare(run, OFFSETS)
+
+
+@test(ottla_only=True)
+def configs(run):
+    filled(run)
+    compare(run, CONFIGS)
+
+
+@test(ottla_only=True)
+def cluster(run):
+    filled(run)
+    compare(run, CLUSTER)
+
+
+@test(ottla_only=True)
+def starts_at_once(run):
+    """A health check may call a tool every second."""
+    command = [run.session.broker().binary, "kafka-topics", "--bootstrap-server", run.bootstrap, "--list"]
+    times = []
+    for _ in range(10):
+        begun = time.monotonic()
+        subprocess.run(command, check=True, capture_output=True, timeout=30)
+        times.append(time.monotonic() - begun)
+    assert sorted(times)[len(times) // 2] < 0.25, f"too slow: {times}"
