@@ -55,8 +55,8 @@ kafka-topics {s} --create --topic {t}.y --config nonesuch=1
 kafka-topics {s} --create --topic {t}.y --config retention.ms=soon
 kafka-topics {s} --create --topic {t}.y --config retention.ms
 kafka-topics {s} --create --topic {t}.y --if-exists
-kafka-topics {s} --list
-kafka-topics {s} --list --exclude-internal
+kafka-topics {s} --list --topic {c}.*
+kafka-topics {s} --list --exclude-internal --topic __.*|{c}
 kafka-topics {s} --list --topic {t}.*
 kafka-topics {s} --list --topic [
 kafka-topics {s} --list --partitions 3

@@ -41,7 +41,7 @@ const OPTIONS: &[Spec] = &[
         "election-type",
         "election type",
         "\"preferred\": the first replica is to lead, where it does not. \"unclean\": a replica that is not in sync may lead, where nobody does. REQUIRED.",
-    ),
+    ).of(Kind::OneOf("[PREFERRED,UNCLEAN]")),
 ];
 
 pub fn run(words: &[String]) -> u8 {

@@ -25,6 +25,8 @@ pub enum Kind {
     Integer,
     Long,
     Double,
+    /// One of the values of a Java enumeration, as usages list them.
+    OneOf(&'static str),
 }
 
 impl Kind {
@@ -35,6 +37,7 @@ impl Kind {
             Kind::Integer => "Integer",
             Kind::Long => "Long",
             Kind::Double => "Double",
+            Kind::OneOf(values) => values,
         }
     }
 }
@@ -263,7 +266,11 @@ impl Options {
     fn parsed<T: std::str::FromStr>(&self, name: &str, kind: Kind) -> Result<Option<T>, Error> {
         assert_eq!(self.spec(name).kind, kind, "--{name} is read as something else than its table says");
         let Some(text) = self.value(name)? else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| cannot_parse(text, name))
+        text.parse().map(Some).map_err(|_| {
+            let reason = Error::new("java.lang.NumberFormatException", format!("For input string: \"{text}\""));
+            let reflected = Error::new("joptsimple.internal.ReflectionException", reason.to_string());
+            cannot_parse(text, name).caused_by(reflected.caused_by(reason))
+        })
     }
 
     // --- what the tools check of their options ---------------------------------------------------------------------

@@ -3,6 +3,7 @@
 mod generate;
 mod moves;
 mod plan;
+mod throttles;
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Begins, verifies and cancels reassignments, with their throttles.
+//! Begins, verifies and cancels reassignments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,23 +12,17 @@ use kafka_protocol::messages::{
 use tokio::time::{Instant, sleep};
 
 use super::plan::{self, Plan};
-use super::{Directories, Replica, commas, failed, replica_text};
+use super::throttles::Moves;
+use super::{Directories, Replica, commas, failed, replica_text, throttles};
 use crate::cli::kafka::argparse::terse;
 use crate::cli::kafka::say;
-use crate::client::configs::{self, Change, Resource, ResourceType};
-use crate::client::topics::{self, Reassignments, text};
+use crate::client::topics::{self, text};
 use crate::client::{Client, Error, Target};
 use crate::protocol::ErrorCode;
 use crate::types::TopicPartition;
 
-const LEADER_RATE: &str = "leader.replication.throttled.rate";
-const FOLLOWER_RATE: &str = "follower.replication.throttled.rate";
-const DIRECTORIES_RATE: &str = "replica.alter.log.dirs.io.max.bytes.per.second";
-const LEADER_REPLICAS: &str = "leader.replication.throttled.replicas";
-const FOLLOWER_REPLICAS: &str = "follower.replication.throttled.replicas";
-
 /// By partition.
-type Assignment = BTreeMap<TopicPartition, Vec<i32>>;
+pub type Assignment = BTreeMap<TopicPartition, Vec<i32>>;
 
 fn unknown(message: String) -> Error {
     Error::of(ErrorCode::UnknownTopicOrPartition.code(), Some(message)).for_good().in_execution()
@@ -139,13 +133,12 @@ pub async fn execute(client: &Client, plan: &Plan, how: &Execution) -> Result<()
             "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
         );
         if how.throttle >= 0 {
-            throttle(client, &Moves::of(&moving, plan, &now)?, how.throttle).await?;
+            throttles::set(client, &Moves::of(&moving, plan, &now)?, how.throttle).await?;
         }
         if how.directories_throttle >= 0 {
             let brokers: BTreeSet<i32> = plan.directories.keys().map(|(broker, _, _)| *broker).collect();
             let rate = how.directories_throttle;
-            set_rates(client, &brokers, &[DIRECTORIES_RATE], rate).await?;
-            say!("The replica-alter-dir throttle limit was set to {rate} B/s");
+            throttles::set_for_directories(client, &brokers, rate).await?;
         }
     }
     let wanted = plan.partitions.iter().map(|(partition, replicas)| (partition.clone(), Some(replicas.clone())));
@@ -286,90 +279,6 @@ async fn begin_moves(client: &Client, wanted: &BTreeMap<Replica, String>) -> Res
     Ok(begun)
 }
 
-// --- throttles ----------------------------------------------------------------------------------------------------
-
-/// From which brokers to which each partition moves.
-struct Moves(BTreeMap<String, BTreeMap<i32, (BTreeSet<i32>, BTreeSet<i32>)>>);
-
-impl Moves {
-    fn of(moving: &Reassignments, plan: &Plan, now: &Assignment) -> Result<Moves, Error> {
-        let mut moves = Moves(BTreeMap::new());
-        for ((topic, partition), moving) in moving {
-            let adding: BTreeSet<i32> = moving.adding.iter().copied().collect();
-            let sources = moving.replicas.iter().copied().filter(|id| !adding.contains(id)).collect();
-            moves.0.entry(topic.clone()).or_default().insert(*partition, (sources, adding));
-        }
-        for (partition, replicas) in &plan.partitions {
-            let of_topic = moves.0.entry(partition.topic.to_string()).or_default();
-            let sources: BTreeSet<i32> = match (of_topic.get(&partition.partition.0), now.get(partition)) {
-                (Some((sources, _)), _) => sources.clone(),
-                (None, Some(now)) => now.iter().copied().collect(),
-                (None, None) => {
-                    let message = format!("Trying to reassign a topic partition {partition} with 0 replicas");
-                    return Err(Error::new("java.lang.RuntimeException", message));
-                }
-            };
-            let destinations = replicas.iter().copied().filter(|id| !sources.contains(id)).collect();
-            of_topic.insert(partition.partition.0, (sources, destinations));
-        }
-        Ok(moves)
-    }
-
-    /// `partition:broker` of each end of a move, as the topic's setting has them.
-    fn throttled(partitions: &BTreeMap<i32, (BTreeSet<i32>, BTreeSet<i32>)>, leaders: bool) -> String {
-        let each = partitions.iter().flat_map(|(partition, (sources, destinations))| {
-            let side = if leaders { sources } else { destinations };
-            side.iter().map(move |broker| format!("{partition}:{broker}"))
-        });
-        each.collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>().join(",")
-    }
-}
-
-async fn throttle(client: &Client, moves: &Moves, rate: i64) -> Result<(), Error> {
-    let topics: Vec<(Resource, Vec<(String, Change)>)> = moves
-        .0
-        .iter()
-        .map(|(topic, partitions)| {
-            let set = |key: &str, leaders| (key.to_owned(), Change::Set(Moves::throttled(partitions, leaders)));
-            let changes = vec![set(LEADER_REPLICAS, true), set(FOLLOWER_REPLICAS, false)];
-            (Resource::new(ResourceType::Topic, topic.as_str()), changes)
-        })
-        .collect();
-    configs::alter(client, &topics).await.map_err(Error::in_execution)?;
-    let ends = moves.0.values().flat_map(BTreeMap::values);
-    let brokers = ends.flat_map(|(sources, destinations)| sources.iter().chain(destinations)).copied().collect();
-    set_rates(client, &brokers, &[LEADER_RATE, FOLLOWER_RATE], rate).await?;
-    say!("The inter-broker throttle limit was set to {rate} B/s");
-    Ok(())
-}
-
-async fn set_rates(client: &Client, brokers: &BTreeSet<i32>, keys: &[&str], rate: i64) -> Result<(), Error> {
-    let changes = |broker: &i32| {
-        let set = |key: &&str| ((*key).to_owned(), Change::Set(rate.to_string()));
-        (Resource::new(ResourceType::Broker, broker.to_string()), keys.iter().map(set).collect())
-    };
-    let changes: Vec<(Resource, Vec<(String, Change)>)> = brokers.iter().map(changes).collect();
-    configs::alter(client, &changes).await.map_err(Error::in_execution)
-}
-
-async fn clear_throttles(client: &Client, plan: &Plan) -> Result<(), Error> {
-    let live = client.nodes().await.map_err(Error::in_execution)?;
-    let mut brokers: BTreeSet<i32> = live.iter().map(|node| node.id).collect();
-    brokers.extend(plan.partitions.iter().flat_map(|(_, replicas)| replicas.iter().copied()));
-    let plural = if brokers.len() == 1 { "" } else { "s" };
-    say!("Clearing broker-level throttles on broker{plural} {}", commas(&brokers));
-    let delete = |keys: &[&str]| keys.iter().map(|key| ((*key).to_owned(), Change::Delete)).collect::<Vec<_>>();
-    let rates = delete(&[LEADER_RATE, FOLLOWER_RATE, DIRECTORIES_RATE]);
-    let changes = brokers.iter().map(|broker| (Resource::new(ResourceType::Broker, broker.to_string()), rates.clone()));
-    configs::alter(client, &changes.collect::<Vec<_>>()).await.map_err(Error::in_execution)?;
-    let topics = plan.topics();
-    let plural = if topics.len() == 1 { "" } else { "s" };
-    say!("Clearing topic-level throttles on topic{plural} {}", commas(&topics));
-    let replicas = delete(&[LEADER_REPLICAS, FOLLOWER_REPLICAS]);
-    let changes = topics.iter().map(|topic| (Resource::new(ResourceType::Topic, topic.as_str()), replicas.clone()));
-    configs::alter(client, &changes.collect::<Vec<_>>()).await.map_err(Error::in_execution)
-}
-
 // --- verify and cancel --------------------------------------------------------------------------------------------
 
 pub async fn verify(client: &Client, plan: &Plan, preserve_throttles: bool) -> Result<(), Error> {
@@ -409,7 +318,7 @@ pub async fn verify(client: &Client, plan: &Plan, preserve_throttles: bool) -> R
     }
     say!("{}", lines.join("\n"));
     if moving.is_empty() && !moves && !preserve_throttles {
-        clear_throttles(client, plan).await?;
+        throttles::clear(client, plan).await?;
     }
     Ok(())
 }
@@ -487,7 +396,7 @@ pub async fn cancel(client: &Client, plan: &Plan, preserve_throttles: bool, time
         move_directories(client, back, timeout_ms).await?;
     }
     if !preserve_throttles {
-        clear_throttles(client, plan).await?;
+        throttles::clear(client, plan).await?;
     }
     Ok(())
 }
@@ -495,19 +404,6 @@ pub async fn cancel(client: &Client, plan: &Plan, preserve_throttles: bool, time
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::topics::Reassignment;
-
-    #[test]
-    fn both_ends_of_a_move_are_throttled() {
-        let plan = Plan { partitions: vec![(TopicPartition::new("a", 0), vec![2, 3])], ..Plan::default() };
-        let now = BTreeMap::from([(TopicPartition::new("a", 0), vec![1, 2])]);
-        let adding = Reassignment { replicas: vec![1, 4], adding: vec![4], removing: vec![] };
-        let moving = BTreeMap::from([(("a".to_owned(), 1), adding)]);
-        let moves = Moves::of(&moving, &plan, &now).unwrap();
-        assert_eq!(Moves::throttled(&moves.0["a"], true), "0:1,0:2,1:1");
-        assert_eq!(Moves::throttled(&moves.0["a"], false), "0:3,1:4");
-        assert!(Moves::of(&moving, &plan, &BTreeMap::new()).is_err());
-    }
 
     #[test]
     fn moves_have_states() {
