@@ -106,11 +106,12 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Command(arguments.fault(missing)));
     }
     let client = Client::new(admin_config(arguments.value("command-config"), servers, controllers)?);
-    Ok(match arguments.command() {
+    match arguments.command() {
         "describe" => block_on(describe(&client, arguments.integer("node-id")))?,
         "disable" => block_on(update(&client, arguments, disabled(arguments)?))?,
         _ => block_on(update(&client, arguments, changed(arguments)?))?,
-    })
+    }
+    Ok(())
 }
 
 /// The level as it is told: by the release for `metadata.version`.
@@ -153,11 +154,13 @@ async fn describe(client: &Client, node: Option<i32>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Levels of a feature, each with the level of `metadata.version` with which it became the default, and what it needs.
 struct Feature {
     name: &'static str,
-    levels: &'static [(i16, i16, &'static [(&'static str, i16)])],
+    levels: &'static [Level],
 }
+
+/// A level, the level of `metadata.version` with which it became the default, and what it needs of other features.
+type Level = (i16, i16, &'static [(&'static str, i16)]);
 
 /// All but `metadata.version`, in Kafka's order.
 const FEATURES: [Feature; 6] = [

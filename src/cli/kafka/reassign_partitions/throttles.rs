@@ -17,7 +17,10 @@ const LEADER_REPLICAS: &str = "leader.replication.throttled.replicas";
 const FOLLOWER_REPLICAS: &str = "follower.replication.throttled.replicas";
 
 /// From which brokers to which each partition moves.
-pub struct Moves(BTreeMap<String, BTreeMap<i32, (BTreeSet<i32>, BTreeSet<i32>)>>);
+pub struct Moves(BTreeMap<String, PartitionMoves>);
+
+/// By partition: the brokers it comes from, and those it goes to.
+type PartitionMoves = BTreeMap<i32, (BTreeSet<i32>, BTreeSet<i32>)>;
 
 impl Moves {
     pub fn of(moving: &Reassignments, plan: &Plan, now: &Assignment) -> Result<Moves, Error> {
@@ -44,7 +47,7 @@ impl Moves {
     }
 
     /// `partition:broker` of each end of a move, as the topic's setting has them.
-    fn throttled(partitions: &BTreeMap<i32, (BTreeSet<i32>, BTreeSet<i32>)>, leaders: bool) -> String {
+    fn throttled(partitions: &PartitionMoves, leaders: bool) -> String {
         let each = partitions.iter().flat_map(|(partition, (sources, destinations))| {
             let side = if leaders { sources } else { destinations };
             side.iter().map(move |broker| format!("{partition}:{broker}"))
