@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::{
     AllocateProducerIdsRequest, BrokerHeartbeatRequest, BrokerId as WireBrokerId, BrokerRegistrationRequest,
-    CreateTopicsRequest, DeleteTopicsRequest, TopicName, broker_registration_request,
+    CreateTopicsRequest, DeleteTopicsRequest, TopicName, UpdateFeaturesRequest, broker_registration_request,
+    update_features_request,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -19,6 +20,7 @@ use crate::controller::start::{ControllerParams, StartError, StartedController, 
 use crate::metadata::fixtures;
 use crate::metadata::image::{ConfigResource, Endpoint, LeaderRecoveryState};
 use crate::metadata::log::{DIRECTORY, MetadataLogSettings};
+use crate::metadata::records::FeatureLevelRecord;
 use crate::protocol::errors::ErrorCode;
 use crate::quorum::voters::VoterSet;
 use crate::record::control::VoterEndpoint;
@@ -249,6 +251,56 @@ async fn commands_that_come_together_see_each_other_and_share_a_flush() {
     handle.shutdown().await.unwrap();
     let again = start(params(root.path())).unwrap().handle;
     assert_eq!(again.metadata().load().topics, image.topics);
+}
+
+fn upgrade(features: &[(&str, i16)]) -> UpdateFeaturesRequest {
+    let update = |(name, level): &(&str, i16)| {
+        update_features_request::FeatureUpdateKey::default().with_feature(text(name)).with_max_version_level(*level)
+    };
+    UpdateFeaturesRequest::default().with_feature_updates(features.iter().map(update).collect())
+}
+
+#[tokio::test]
+async fn an_old_cluster_is_upgraded_and_keeps_its_voters_on_record() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("data");
+    let formatted = params(&dir);
+    let old = FeatureLevelRecord { name: FeaturesImage::METADATA_VERSION.to_owned(), feature_level: 14 };
+    snapshot::write_bootstrap(&RealDisk, &dir, &[VersionedRecord::lowest(old)], 0).unwrap();
+    let handle = start(formatted).unwrap().handle;
+    let image = handle.metadata().load();
+    assert_eq!(image.features.metadata_version, 14);
+    assert!(image.cluster.controllers.is_empty(), "that level knows no registrations of controllers");
+
+    let levels = [("metadata.version", 30), ("kraft.version", 1), ("transaction.version", 1)];
+    let too_much = handle.update_features(upgrade(&[levels[1], ("group.version", 2)]), 2).await.unwrap();
+    assert_eq!(too_much.error_code, ErrorCode::InvalidUpdateVersion.code());
+    assert_eq!(handle.metadata().load().features.kraft_version, 0, "all or none");
+    let response = handle.update_features(upgrade(&levels), 2).await.unwrap();
+    assert_eq!((response.error_code, response.error_message), (0, None));
+    let check = |image: &MetadataImage| {
+        for (name, level) in levels {
+            assert_eq!(image.features.level_of(name), level, "{name}");
+        }
+        assert!(image.cluster.controllers.contains_key(&NODE));
+    };
+    check(&handle.metadata().load());
+    handle.shutdown().await.unwrap();
+
+    // From here on the record counts, and no longer the configuration; in a snapshot, too.
+    let endpoint = VoterEndpoint { name: "CONTROLLER".to_owned(), host: "elsewhere".to_owned(), port: 1 };
+    let restarted = || ControllerParams {
+        static_voters: VoterSet::fixed([(BrokerId(7), endpoint.clone())]),
+        max_bytes_between_snapshots: 1,
+        ..params(&dir)
+    };
+    for _ in 0..3 {
+        let handle = start(restarted()).unwrap().handle;
+        check(&handle.metadata().load());
+        let response = handle.update_features(upgrade(&[("kraft.version", 1)]), 2).await.unwrap();
+        assert_eq!(response.error_code, 0, "it is there already");
+        handle.shutdown().await.unwrap();
+    }
 }
 
 #[tokio::test]
