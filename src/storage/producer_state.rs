@@ -205,7 +205,8 @@ impl ProducerStateManager {
         let begun = updates.appends.iter_mut().position(|append| append.updated().producer_id == batch.producer_id);
         let index = begun.unwrap_or_else(|| {
             let id = batch.producer_id;
-            let current = known.cloned().unwrap_or_else(|| ProducerStateEntry::empty(id));
+            let unknown = ProducerStateEntry::empty(id);
+            let current = known.unwrap_or(&unknown);
             if updates.appends.is_empty() {
                 // Nearly always there is one.
                 updates.appends.reserve_exact(1);

@@ -138,11 +138,19 @@ pub struct CompletedTxn {
     pub aborted: bool,
 }
 
+/// What the checks must know of a producer as it was before the append.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    producer_epoch: ProducerEpoch,
+    is_empty: bool,
+    last_sequence: i32,
+}
+
 /// Gathers what the batches of one append do to one producer.
 #[derive(Clone, Debug)]
 pub struct ProducerAppendInfo {
     origin: AppendOrigin,
-    current: ProducerStateEntry,
+    current: Current,
     updated: ProducerStateEntry,
     verification: Option<VerificationStateEntry>,
     started: Vec<Offset>,
@@ -151,11 +159,16 @@ pub struct ProducerAppendInfo {
 impl ProducerAppendInfo {
     /// `current`: what is known of the producer; `verification`: of the check with its coordinator, if one runs.
     pub fn new(
-        current: ProducerStateEntry,
+        current: &ProducerStateEntry,
         verification: Option<VerificationStateEntry>,
         origin: AppendOrigin,
     ) -> ProducerAppendInfo {
         let updated = current.without_batches();
+        let current = Current {
+            producer_epoch: current.producer_epoch,
+            is_empty: current.is_empty(),
+            last_sequence: current.last_sequence(),
+        };
         ProducerAppendInfo { origin, current, updated, verification, started: Vec::new() }
     }
 
@@ -272,7 +285,7 @@ impl ProducerAppendInfo {
         if let Some(verification) = &self.verification {
             // KIP-890: in the protocol with an epoch per transaction a producer without batches starts at 0, and a
             // batch whose predecessor is still to be retried must wait for it.
-            if verification.supports_epoch_bump && sequence != 0 && self.current.is_empty() {
+            if verification.supports_epoch_bump && sequence != 0 && self.current.is_empty {
                 return out_of_order(NO_SEQUENCE);
             }
             if sequence > verification.lowest_sequence {
@@ -281,14 +294,14 @@ impl ProducerAppendInfo {
         }
         if batch.producer_epoch != self.updated.producer_epoch {
             return match sequence != 0 && self.updated.producer_epoch != ProducerEpoch::NONE {
-                true => out_of_order(self.current.last_sequence()),
+                true => out_of_order(self.current.last_sequence),
                 false => Ok(()),
             };
         }
         let last_sequence = if !self.updated.is_empty() {
             self.updated.last_sequence()
         } else if batch.producer_epoch == self.current.producer_epoch {
-            self.current.last_sequence()
+            self.current.last_sequence
         } else {
             NO_SEQUENCE
         };

@@ -129,7 +129,7 @@ impl ProducerStateEntry {
 
     /// This entry without its batches, to gather those of one append.
     pub fn without_batches(&self) -> ProducerStateEntry {
-        ProducerStateEntry { batches: Default::default(), batch_count: 0, ..self.clone() }
+        ProducerStateEntry { batches: Default::default(), batch_count: 0, ..*self }
     }
 
     fn set_epoch(&mut self, epoch: ProducerEpoch) {
