@@ -18,6 +18,7 @@ pub mod connection;
 pub mod consumer;
 pub mod description;
 pub mod error;
+pub mod groups;
 pub mod log;
 mod murmur2;
 pub mod offsets;

@@ -19,6 +19,7 @@ mod configs;
 mod console;
 mod console_consumer;
 mod console_producer;
+mod consumer_groups;
 mod delete_records;
 mod dump_log;
 mod features;
@@ -64,6 +65,7 @@ pub const TOOLS: &[Tool] = &[
     Tool { name: "kafka-configs", run: configs::run },
     Tool { name: "kafka-console-consumer", run: console_consumer::run },
     Tool { name: "kafka-console-producer", run: console_producer::run },
+    Tool { name: "kafka-consumer-groups", run: consumer_groups::run },
     Tool { name: "kafka-delete-records", run: delete_records::run },
     Tool { name: "kafka-dump-log", run: dump_log::run },
     Tool { name: "kafka-features", run: features::run },
