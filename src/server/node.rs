@@ -49,7 +49,7 @@ use crate::storage::disk::RealDisk;
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::LogContext;
 use crate::storage::manager::{
-    DirectoryFailure, HostedPartition, LoadError, LoadEvent, LogManager, LogManagerConfig, OpenError,
+    DirectoryFailure, HostedPartition, LoadEvent, LogManager, LogManagerConfig, OpenError,
 };
 use crate::storage::meta_properties::EnsembleError;
 use crate::storage::producer_state::ProducerStateConfig;
@@ -74,8 +74,6 @@ pub enum NodeError {
     Directories(#[from] EnsembleError),
     #[error(transparent)]
     Open(#[from] OpenError),
-    #[error(transparent)]
-    Load(#[from] LoadError),
     #[error(transparent)]
     Controller(#[from] StartError),
     #[error(transparent)]
@@ -288,7 +286,7 @@ fn open(
     let controller =
         start_controller(config, context, directories.cluster_id.clone(), directories.metadata_log_dir, bound, failed)?;
     let image = controller.handle.metadata().load();
-    load_logs(config, &logs, &image)?;
+    load_logs(config, &logs, &image);
     let settings: Settings = Arc::new(ArcSwap::from_pointee(DynamicBrokerConfig::new(config.clone())));
     let replicas = ReplicaManager::new(
         config.clone(),
@@ -362,7 +360,7 @@ fn start_controller(
 }
 
 /// Opens the logs that the metadata gives to this node, with a line now and then while that takes long.
-fn load_logs(config: &Arc<BrokerConfig>, logs: &Arc<LogManager>, image: &Arc<MetadataImage>) -> Result<(), NodeError> {
+fn load_logs(config: &Arc<BrokerConfig>, logs: &Arc<LogManager>, image: &Arc<MetadataImage>) {
     let mut configs: BTreeMap<TopicId, Arc<TopicConfig>> = BTreeMap::new();
     for topic in image.topics.iter() {
         configs.insert(topic.id, Arc::new(crate::replica::topic_config(config, image, &topic.name)));
@@ -374,6 +372,7 @@ fn load_logs(config: &Arc<BrokerConfig>, logs: &Arc<LogManager>, image: &Arc<Met
         is_here.then(|| HostedPartition {
             config: configs[&topic_id].clone(),
             damage: if registration.replicas.len() > 1 { DamagePolicy::CutOff } else { DamagePolicy::KeepReadable },
+            directory: registration.directory(config.node_id),
         })
     };
     let events = Arc::new(|event: LoadEvent<'_>| match event {
@@ -390,9 +389,8 @@ fn load_logs(config: &Arc<BrokerConfig>, logs: &Arc<LogManager>, image: &Arc<Met
             }
         }
     });
-    let report = logs.load(&assigned, events)?;
+    let report = logs.load(&assigned, events);
     info!(logs = report.loaded, took = ?report.took, "logs are loaded");
-    Ok(())
 }
 
 /// Tells the controller of directories that fail, and ends the node when it cannot go on without one.

@@ -206,7 +206,8 @@ impl Shared {
         due.into_iter().take_while(|_| !stop.is_set()).any(|(to_clean, log)| {
             // Another thread may have it.
             let running = log.cleaning.try_begin();
-            running.is_some_and(|_running| clean(&log, &to_clean, cleaner))
+            let is_paused = || log.cleaning.is_paused.load(Ordering::SeqCst);
+            running.is_some_and(|_running| !is_paused() && clean(&log, &to_clean, cleaner))
         })
     }
 
@@ -216,6 +217,7 @@ impl Shared {
         let is_out = !config.cleanup_policy.compact
             || log.is_offline()
             || log.cleaning.is_running()
+            || log.cleaning.is_paused.load(Ordering::SeqCst)
             || log.cleaning.is_uncleanable.load(Ordering::Relaxed);
         if is_out {
             return None;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::types::TopicPartition;
 
 /// Kafka's limit, and that of most file systems.
-const MAX_LENGTH: usize = 255;
+pub const MAX_LENGTH: usize = 255;
 
 /// The metadata log's topic; the quorum opens its directory.
 pub const METADATA_TOPIC: &str = "__cluster_metadata";
@@ -73,6 +73,12 @@ impl DirectoryName {
         }
         Some(DirectoryName { topic_partition: TopicPartition::new(topic, partition.parse().ok()?), kind })
     }
+}
+
+/// How long such a name is if nothing is cut off.
+pub fn untruncated_length(topic_partition: &TopicPartition, kind: DirectoryKind) -> usize {
+    let unique = if kind == DirectoryKind::Current { 0 } else { ".".len() + 32 };
+    topic_partition.to_string().len() + unique + kind.suffix().len()
 }
 
 /// A new name of this kind for the directory of a partition.

@@ -187,6 +187,12 @@ impl LeaderEpochFileCache {
         self.is_dirty
     }
 
+    /// Takes over the entries of another replica of the same log. [`Self::flush`] is due.
+    pub fn replace(&mut self, entries: Vec<EpochEntry>) {
+        self.is_dirty |= self.entries != entries;
+        self.entries = entries;
+    }
+
     /// Removes all entries. [`Self::flush`] is due.
     pub fn clear(&mut self) {
         self.is_dirty = true;

@@ -15,7 +15,9 @@
 pub(super) mod append;
 pub(super) mod change;
 pub(super) mod cleaning;
+mod copying;
 mod flush;
+mod handover;
 pub(super) mod read;
 #[cfg(test)]
 mod tests;
@@ -45,7 +47,9 @@ use crate::storage::segment::{BatchPosition, LogSegment};
 use crate::storage::slice::LogSlice;
 use crate::types::{LeaderEpoch, Offset, ProducerId, TopicPartition};
 
+pub use copying::CopyError;
 pub use flush::FlushError;
+pub use handover::{Confirmations, HandoverError};
 
 /// What all logs of a process share.
 #[derive(Clone)]

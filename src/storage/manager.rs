@@ -15,6 +15,7 @@
 mod directory;
 mod jobs;
 mod load;
+mod moving;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -25,7 +26,8 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use thiserror::Error;
 use tracing::{debug, error, info, warn};
 
-pub use load::{HostedPartition, LoadError, LoadEvent, LoadReport};
+pub use load::{HostedPartition, LoadEvent, LoadReport};
+pub use moving::{DescribedLog, FutureLog, MoveError};
 
 use self::directory::LogDir;
 use crate::config::TopicConfig;
@@ -133,6 +135,8 @@ struct HostedLog {
 #[derive(Default)]
 struct Logs {
     open: HashMap<TopicPartition, HostedLog>,
+    /// Copies in other directories, which are to take the place of those in `open`.
+    future: HashMap<TopicPartition, HostedLog>,
     /// Those that were open when their directory failed.
     offline: HashSet<TopicPartition>,
 }
@@ -145,6 +149,8 @@ pub struct LogManager {
     logs: RwLock<Logs>,
     /// Held while a directory is chosen for a new log.
     placing: Mutex<()>,
+    /// Where logs that do not exist yet shall be made.
+    preferred: Mutex<HashMap<TopicPartition, DirectoryId>>,
     /// Partitions whose log is being made or deleted.
     busy: Mutex<HashSet<TopicPartition>>,
     not_busy: Condvar,
@@ -179,6 +185,7 @@ impl LogManager {
             dirs,
             logs: RwLock::default(),
             placing: Mutex::default(),
+            preferred: Mutex::default(),
             busy: Mutex::default(),
             not_busy: Condvar::new(),
             producers: RwLock::new(config.producers),
@@ -236,10 +243,11 @@ impl LogManager {
         self.logs.read().open.iter().map(|(partition, hosted)| (partition.clone(), hosted.log.clone())).collect()
     }
 
-    /// The logs in one directory, ordered by partition.
+    /// The logs in one directory, ordered by partition. Copies that are being made there are among them: a partition's log
+    /// lies in another directory then.
     pub fn logs_in(&self, directory: DirectoryId) -> BTreeMap<TopicPartition, Arc<Log>> {
         let logs = self.logs.read();
-        let there = logs.open.iter().filter(|(_, hosted)| hosted.dir.id == directory);
+        let there = logs.open.iter().chain(&logs.future).filter(|(_, hosted)| hosted.dir.id == directory);
         there.map(|(partition, hosted)| (partition.clone(), hosted.log.clone())).collect()
     }
 
@@ -286,13 +294,14 @@ impl LogManager {
             return Err(storage("a log directory is offline, and its log may be there".to_owned()));
         }
         let mut reason = String::from("all are offline");
-        while let Some(dir) = self.place(new.directory) {
+        let wanted = self.wanted_dir(topic_partition, new.directory);
+        while let Some(dir) = self.place(wanted) {
             match self.create_in(&dir, topic_partition, &new) {
                 Ok(log) => return Ok(log),
                 Err(error) => {
                     reason = error.to_string();
                     self.take_offline(&dir, &reason);
-                    if new.directory == Some(dir.id) {
+                    if wanted == Some(dir.id) {
                         break;
                     }
                 }
@@ -364,6 +373,7 @@ impl LogManager {
         let mut changed: Vec<Arc<LogDir>> = Vec::new();
         for topic_partition in topic_partitions {
             let _busy = self.exclusively(topic_partition);
+            self.drop_future(topic_partition);
             let removed = self.logs.write().open.remove(topic_partition);
             let Some(hosted) = removed else {
                 if self.has_offline_dirs() {
@@ -417,19 +427,23 @@ impl LogManager {
         if !dir.set_offline() {
             return;
         }
-        let taken: Vec<(TopicPartition, HostedLog)> = {
+        let taken = {
             let mut logs = self.logs.write();
             let taken: Vec<_> = logs.open.extract_if(|_, hosted| Arc::ptr_eq(&hosted.dir, dir)).collect();
             logs.offline.extend(taken.iter().map(|(partition, _)| partition.clone()));
-            taken
+            let copies: Vec<_> = logs.future.extract_if(|_, hosted| Arc::ptr_eq(&hosted.dir, dir)).collect();
+            (taken, copies)
         };
+        let (taken, copies) = taken;
+        // Nobody copies there any more; the logs go on where they are.
+        copies.iter().for_each(|(partition, _)| self.end_pause(partition));
         let partitions: Vec<TopicPartition> = taken.iter().map(|(partition, _)| partition.clone()).collect();
         let online = self.dirs.iter().filter(|dir| dir.is_online()).count();
         error!(dir = %dir.path.display(), %error, partitions = partitions.len(), online, "log directory is offline");
         // Closing files may wait for the disk, and the lock of a log may be held here.
         let freed = dir.clone();
         self.context.background.run(Lane::Housekeeping, move || {
-            drop(taken);
+            drop((taken, copies));
             freed.unlock();
         });
         (self.config.on_failure)(&DirectoryFailure {
@@ -463,7 +477,7 @@ impl LogManager {
         if std::mem::replace(&mut *self.producers.write(), config) == config {
             return;
         }
-        for (_, log) in self.logs() {
+        for (_, log) in self.logs().into_iter().chain(self.futures()) {
             log.with_producers(|producers| producers.set_config(config));
         }
     }
@@ -495,7 +509,11 @@ impl LogManager {
         }
         // From here on a checkpoint would be empty.
         *self.stage.write() = Stage::Closed;
-        self.logs.write().open.clear();
+        {
+            let mut logs = self.logs.write();
+            logs.open.clear();
+            logs.future.clear();
+        }
         self.dirs.iter().for_each(|dir| dir.unlock());
         info!("closed all logs");
     }

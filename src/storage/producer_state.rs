@@ -382,6 +382,21 @@ impl ProducerStateManager {
         self.map_end_offset
     }
 
+    /// Takes over what another log of the same records knows of its producers, up to the same offset.
+    pub fn take_over(&mut self, other: &ProducerStateManager) {
+        self.config = other.config;
+        self.producers = other.producers.clone();
+        self.verifications = other.verifications.clone();
+        self.next_guard = other.next_guard;
+        self.ongoing = other.ongoing.clone();
+        self.unreplicated = other.unreplicated.clone();
+        self.map_end_offset = other.map_end_offset;
+        // A snapshot that was written there knows less.
+        if !self.producers.is_empty() && self.last_snapshot_offset == self.map_end_offset {
+            self.last_snapshot_offset = Offset(self.map_end_offset.0 - 1);
+        }
+    }
+
     // --- the log moves ---------------------------------------------------------------------------------------
 
     pub fn set_config(&mut self, config: ProducerStateConfig) {

@@ -4,7 +4,7 @@
 //! list of segments.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -176,17 +176,7 @@ impl Log {
     /// Takes the log out of use and renames its directory to `topic-partition.uuid-delete`; `file.delete.delay.ms` later
     /// its files are removed. Reads that are under way finish. Returns the new directory.
     pub fn delete(&self) -> io::Result<PathBuf> {
-        let _exchange = self.exchange.lock();
-        let writer = self.writer.lock();
-        self.state.store(CLOSED, Ordering::Release);
-        let dir = self.dir.path();
-        let deleted =
-            dir.with_file_name(directory_name::name_for(&self.topic_partition, DirectoryKind::Deleted).to_string());
-        self.dir.rename(&*self.context.disk, &deleted)?;
-        drop(writer);
-        if let Some(parent) = deleted.parent() {
-            self.context.disk.sync_dir(parent)?;
-        }
+        let deleted = self.close_as(DirectoryKind::Deleted)?;
         let delay = Duration::from_millis(self.config.load().file_delete_delay_ms.max(0) as u64);
         let (disk, path) = (self.context.disk.clone(), deleted.clone());
         self.context.background.run_after(delay, move || {
@@ -197,6 +187,30 @@ impl Log {
             }
         });
         Ok(deleted)
+    }
+
+    /// Takes the log out of use and renames its directory to `topic-partition.uuid-stray`, for a person to look at.
+    pub fn set_aside(&self) -> io::Result<PathBuf> {
+        self.close_as(DirectoryKind::Stray)
+    }
+
+    fn close_as(&self, kind: DirectoryKind) -> io::Result<PathBuf> {
+        let _exchange = self.exchange.lock();
+        let _writer = self.writer.lock();
+        self.state.store(CLOSED, Ordering::Release);
+        let name = directory_name::name_for(&self.topic_partition, kind).to_string();
+        let renamed = self.dir.path().with_file_name(name);
+        self.rename_dir(&renamed)?;
+        Ok(renamed)
+    }
+
+    /// Gives the directory another name. Durable on return.
+    pub(in crate::storage) fn rename_dir(&self, to: &Path) -> io::Result<()> {
+        self.dir.rename(&*self.context.disk, to)?;
+        match to.parent() {
+            Some(parent) => self.context.disk.sync_dir(parent),
+            None => Ok(()),
+        }
     }
 
     // --- the parts, under the lock ---------------------------------------------------------------------------------

@@ -39,6 +39,8 @@ pub(in crate::storage) struct Cleaning {
     is_running: AtomicBool,
     /// How many exchanges have begun.
     exchanges: AtomicU64,
+    /// The log is being moved to another directory: it is not to be cleaned.
+    pub is_paused: AtomicBool,
     /// It cannot be cleaned; somebody was told.
     pub is_uncleanable: AtomicBool,
     /// There was no room for the cleaned segments; somebody was told.
@@ -51,6 +53,7 @@ impl Cleaning {
             cleaned_offset: AtomicI64::new(-1),
             is_running: AtomicBool::new(false),
             exchanges: AtomicU64::new(0),
+            is_paused: AtomicBool::new(false),
             is_uncleanable: AtomicBool::new(false),
             lacks_room: AtomicBool::new(false),
         }
@@ -72,7 +75,7 @@ impl Cleaning {
 
     /// Takes the log for a cleaning; only one gets it.
     pub fn try_begin(&self) -> Option<Running<'_>> {
-        let is_free = self.is_running.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let is_free = self.is_running.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         is_free.then(|| Running(self))
     }
 
@@ -91,6 +94,12 @@ impl Drop for Running<'_> {
 }
 
 impl Log {
+    /// Keeps compaction from the log, or lets it go on. Returns whether it is at work, and must be waited for.
+    pub fn pause_cleaning(&self, paused: bool) -> bool {
+        self.cleaning.is_paused.store(paused, Ordering::SeqCst);
+        self.cleaning.is_running.load(Ordering::SeqCst)
+    }
+
     /// Up to where compaction came; `None` if it never took place.
     pub fn cleaned_offset(&self) -> Option<Offset> {
         self.cleaning.cleaned_offset()

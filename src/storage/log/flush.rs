@@ -30,7 +30,7 @@ impl FlushError {
     }
 }
 
-type Done = Box<dyn FnOnce(Result<(), FlushError>) + Send>;
+pub(super) type Done = Box<dyn FnOnce(Result<(), FlushError>) + Send>;
 
 /// Those that wait for a flush.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Commits {
         self.truncations
     }
 
-    fn take(&mut self, is_served: impl Fn(Offset) -> bool) -> Vec<Done> {
+    pub(super) fn take(&mut self, is_served: impl Fn(Offset) -> bool) -> Vec<Done> {
         let (served, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|(up_to, _)| is_served(*up_to));
         self.waiting = waiting;
         let served: Vec<(Offset, Done)> = served;

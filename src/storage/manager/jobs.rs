@@ -68,10 +68,13 @@ impl LogManager {
         for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
             self.checkpointed(dir, "high watermarks", || {
                 dir.high_watermarks.write(|| {
-                    let here = self.logs_in(dir.id).into_keys();
-                    here.filter_map(|partition| high_watermarks.get_key_value(&partition))
-                        .map(|(partition, offset)| (partition.clone(), *offset))
-                        .collect()
+                    let here = self.logs_in(dir.id).into_iter();
+                    here.filter_map(|(partition, log)| {
+                        // A copy that is being made may not reach so far.
+                        let offset = (*high_watermarks.get(&partition)?).min(log.log_end_offset());
+                        Some((partition, offset))
+                    })
+                    .collect()
                 })
             });
         }

@@ -9,7 +9,9 @@
 //! | a partition that the metadata does not give to this node | renamed to `-stray` |
 //! | `-stray` | left, with a warning |
 //! | `-delete` | removed after `log.segment.delete.delay.ms` |
-//! | `-future` | left, with a warning: moving logs between directories is not supported |
+//! | `-future` | opened, for the move to another directory to go on; as the partition's log if there is no other and the
+//! | | metadata names its directory, or no directory is missing that might have it |
+//! | a partition for the second time | see [`LogManager::settle_duplicate`] |
 //! | the metadata log, `remote-log-index-cache` | left |
 //! | anything else | left, with a warning |
 
@@ -19,7 +21,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use thiserror::Error;
 use tracing::{error, info, warn};
 
 use super::directory::LogDir;
@@ -29,13 +30,15 @@ use crate::storage::directory_name::{DirectoryKind, DirectoryName, METADATA_TOPI
 use crate::storage::log::{Log, LogOpenError, LogParams};
 use crate::storage::partition_metadata::{self, PartitionMetadataError};
 use crate::storage::recovery::{DamagePolicy, RecoveryReport, RecoveryStep};
-use crate::types::{Offset, TopicId, TopicPartition};
+use crate::types::{DirectoryId, Offset, TopicId, TopicPartition};
 
 /// What the metadata says of a partition that is given to this node.
 #[derive(Clone)]
 pub struct HostedPartition {
     pub config: Arc<TopicConfig>,
     pub damage: DamagePolicy,
+    /// Where the metadata says that it lies.
+    pub directory: Option<DirectoryId>,
 }
 
 /// How far loading has come.
@@ -62,23 +65,15 @@ pub struct LoadReport {
     pub took: Duration,
 }
 
-/// Why the logs cannot be loaded.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum LoadError {
-    /// A copy between directories was interrupted, or somebody copied files. Only a person knows which one is right.
-    #[error(
-        "{partition} lies in both {} and {}: remove one of them, the one whose disk failed last if there was such a failure",
-        first.display(), second.display()
-    )]
-    Duplicate { partition: TopicPartition, first: PathBuf, second: PathBuf },
-}
-
 /// What is shared by the threads that load.
 struct Loading<'a> {
     assigned: &'a (dyn Fn(&TopicPartition, TopicId) -> Option<HostedPartition> + Sync),
     events: Arc<dyn Fn(LoadEvent<'_>) + Send + Sync>,
     report: Mutex<LoadReport>,
-    duplicate: Mutex<Option<LoadError>>,
+    /// Logs of partitions of which there is another one, with the directory that the metadata names.
+    duplicates: Mutex<Vec<(TopicPartition, HostedLog, Option<DirectoryId>)>>,
+    /// Where the metadata wants the partitions of future logs.
+    futures: Mutex<Vec<(TopicPartition, Option<DirectoryId>)>>,
     total: usize,
     loaded: AtomicUsize,
 }
@@ -91,6 +86,7 @@ struct Job {
     log_start_offset: Offset,
     cleaned_offset: Option<Offset>,
     clean_shutdown: bool,
+    is_future: bool,
 }
 
 impl LogManager {
@@ -100,7 +96,7 @@ impl LogManager {
         self: &Arc<Self>,
         assigned: &(dyn Fn(&TopicPartition, TopicId) -> Option<HostedPartition> + Sync),
         events: Arc<dyn Fn(LoadEvent<'_>) + Send + Sync>,
-    ) -> Result<LoadReport, LoadError> {
+    ) -> LoadReport {
         assert_eq!(*self.stage.read(), Stage::Opened, "logs are loaded once");
         let began = self.context.clock.monotonic();
         let mut report = LoadReport::default();
@@ -119,25 +115,38 @@ impl LogManager {
             assigned,
             events,
             report: Mutex::new(report),
-            duplicate: Mutex::new(None),
+            duplicates: Mutex::default(),
+            futures: Mutex::default(),
             total: queues.iter().map(|(_, jobs)| jobs.len()).sum(),
             loaded: AtomicUsize::new(0),
         };
         let dirs: Vec<Arc<LogDir>> = queues.iter().map(|(dir, _)| dir.clone()).collect();
         for_each_in_parallel(queues, self.config.recovery_threads_per_data_dir, |dir, job| {
-            if dir.is_online() && loading.duplicate.lock().is_none() {
+            if dir.is_online() {
                 self.load_one(dir, job, &loading);
             }
         });
-        if let Some(error) = loading.duplicate.into_inner() {
-            return Err(error);
+        for (partition, second, named) in loading.duplicates.into_inner() {
+            self.settle_duplicate(&partition, second, named);
         }
+        self.settle_futures(loading.futures.into_inner());
         dirs.iter().filter(|dir| dir.is_online()).for_each(|dir| dir.set_recovered());
         *self.stage.write() = Stage::Loaded;
         let mut report = loading.report.into_inner();
         report.loaded = loading.loaded.into_inner();
         report.took = self.context.clock.monotonic().saturating_sub(began);
-        Ok(report)
+        report
+    }
+
+    /// Future logs without a current one take its place, unless that may lie in a directory that is missing.
+    fn settle_futures(self: &Arc<Self>, futures: Vec<(TopicPartition, Option<DirectoryId>)>) {
+        for (partition, named) in futures {
+            let directory = self.logs.read().future.get(&partition).map(|hosted| hosted.dir.id);
+            let is_wanted = named.is_some() && directory == named;
+            if self.get(&partition).is_err() && (is_wanted || !self.has_offline_dirs()) {
+                self.promote_abandoned(&partition);
+            }
+        }
     }
 
     /// Sorts what is in a directory; returns the logs to be opened.
@@ -160,17 +169,17 @@ impl LogManager {
             let partition = name.topic_partition;
             match name.kind {
                 DirectoryKind::Current if &*partition.topic == METADATA_TOPIC => {}
-                DirectoryKind::Current => jobs.push(Job {
+                DirectoryKind::Current | DirectoryKind::Future => jobs.push(Job {
                     recovery_point: recovery_points.get(&partition).copied().unwrap_or_default(),
                     log_start_offset: log_start_offsets.get(&partition).copied().unwrap_or_default(),
                     cleaned_offset: cleaned_offsets.get(&partition).copied(),
                     path,
                     partition,
                     clean_shutdown,
+                    is_future: name.kind == DirectoryKind::Future,
                 }),
                 DirectoryKind::Deleted => self.remove_later(path),
                 DirectoryKind::Stray => warn!(path = %path.display(), "stray log is left for a person to look at"),
-                DirectoryKind::Future => warn!(path = %path.display(), "half moved log is left alone"),
             }
         }
         jobs.sort_by(|a, b| a.partition.cmp(&b.partition));
@@ -216,10 +225,13 @@ impl LogManager {
         }
         warn_of_repairs(partition, &report);
         dir.log_count.fetch_add(1, Ordering::Relaxed);
-        if let Some(other) = self.host(partition, HostedLog { log, topic_id, dir: dir.clone() }) {
-            let (first, second) = (other.log.dir(), path.clone());
-            *loading.duplicate.lock() = Some(LoadError::Duplicate { partition: partition.clone(), first, second });
-            return;
+        let opened = HostedLog { log, topic_id, dir: dir.clone() };
+        if job.is_future {
+            info!(%partition, path = %path.display(), log_end_offset = %opened.log.log_end_offset(), "a move of the log goes on");
+            self.host_future(partition, opened);
+            loading.futures.lock().push((partition.clone(), hosted.directory));
+        } else if self.host(partition, opened.clone()).is_some() {
+            loading.duplicates.lock().push((partition.clone(), opened, hosted.directory));
         }
         let loaded = loading.loaded.fetch_add(1, Ordering::Relaxed) + 1;
         (loading.events)(LoadEvent::Loaded { partition, report: &report, loaded, total: loading.total });

@@ -1,0 +1,99 @@
+//! A copy takes the place of its log: the end of a move between two log directories.
+//!
+//! A copy holds the same batches at the same offsets, see [`crate::storage::manager`]. What it cannot know from them is handed
+//! over here: leader epochs in which nothing was written, producers whose batches are gone, verifications that run, and
+//! how far the log was cleaned. All of it is on disk before the copy's directory gets the partition's name, and the log
+//! takes nothing any more when it has.
+//!
+//! | step | after a crash here, the next start |
+//! |---|---|
+//! | the copy is complete and synced | goes on with the log, and with the move |
+//! | the copy has the partition's name | finds two that are alike, and keeps one |
+//! | the log's directory is renamed to `-delete` | goes on with the copy |
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use thiserror::Error;
+
+use crate::storage::log::flush::Done;
+use crate::storage::log::{CLOSED, ChangeError, Log, OPEN, Writer};
+use crate::types::Offset;
+
+/// Why a copy did not take its log's place. The log goes on as before.
+#[derive(Debug, Error)]
+pub enum HandoverError {
+    #[error("the log has grown, or was cut, since the copy was made")]
+    Differs,
+    #[error("the log is offline")]
+    Offline,
+    /// The copy has failed, or there is no room for what it must keep.
+    #[error("the copy cannot take the log's place: {0}")]
+    Copy(#[source] io::Error),
+}
+
+/// Those that waited for the log's records to be durable, which they are in the copy. To be told once no lock is held.
+pub struct Confirmations(Vec<Done>);
+
+impl Confirmations {
+    pub fn tell(self) {
+        self.0.into_iter().for_each(|done| done(Ok(())));
+    }
+}
+
+impl Log {
+    /// Puts `copy` in the place of this log, by renaming it to `dir`. The caller has no other hand on the copy, and lets
+    /// nobody append meanwhile. Waits for the disk.
+    pub(in crate::storage) fn hand_over_to(&self, copy: &Log, dir: &Path) -> Result<Confirmations, HandoverError> {
+        let _exchange = self.exchange.lock();
+        let writer = self.writer.lock();
+        if self.state.load(Ordering::Acquire) != OPEN {
+            return Err(HandoverError::Offline);
+        }
+        let end = self.log_end_offset();
+        if copy.log_end_offset() != end || self.cleaning.is_running() {
+            return Err(HandoverError::Differs);
+        }
+        copy.advance_log_start_offset(self.log_start_offset()).map_err(|error| match error {
+            ChangeError::OutOfRange { .. } => HandoverError::Differs,
+            ChangeError::Io(error) => HandoverError::Copy(error),
+            ChangeError::Offline => HandoverError::Copy(io::Error::other("it is offline")),
+        })?;
+        copy.take_over(self, &writer, end, dir).map_err(|error| {
+            copy.fail(&error);
+            HandoverError::Copy(error)
+        })?;
+
+        let mut commits = self.commits.lock();
+        self.recovery_point.fetch_max(end.0, Ordering::AcqRel);
+        self.state.store(CLOSED, Ordering::Release);
+        Ok(Confirmations(commits.take(|_| true)))
+    }
+
+    fn take_over(&self, log: &Log, of_log: &Writer, end: Offset, dir: &Path) -> io::Result<()> {
+        let entries = log.epochs.lock().entries_in_range(self.log_start_offset(), end);
+        {
+            let mut epochs = self.epochs.lock();
+            epochs.replace(entries);
+            epochs.flush()?;
+        }
+        {
+            let mut writer = self.writer.lock();
+            writer.producers.take_over(&of_log.producers);
+            self.markers.last.store(log.markers.last.load(Ordering::Acquire), Ordering::Release);
+            self.markers.settled.store(-1, Ordering::Release);
+            self.publish_first_unstable(&writer);
+            if let Some(snapshot) = writer.producers.take_snapshot()? {
+                snapshot.sync_data()?;
+            }
+        }
+        if let Some(offset) = log.cleaned_offset() {
+            self.restore_cleaned_offset(offset);
+        }
+        self.config.store(log.config());
+        self.has_unsynced_names.store(true, Ordering::Release);
+        self.sync_below(end)?;
+        self.rename_dir(dir)
+    }
+}

@@ -1,0 +1,342 @@
+//! Moving logs from one log directory to another, and what lies where.
+//!
+//! A move begins with a second, empty log of the partition, in a directory named `-future` ([`LogManager::create_future`]).
+//! Whoever moves it copies batches until both are alike, and lets [`LogManager::replace_with_future`] exchange them, see
+//! [`crate::storage::log::HandoverError`]. A move that is no longer wanted ends with [`LogManager::remove_future`]. A future
+//! log that is found at a start is opened as such, for the move to go on.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use thiserror::Error;
+use tracing::{error, info, warn};
+
+use super::directory::LogDir;
+use super::{HostedLog, LogManager, Stage, load};
+use crate::storage::directory_name::{DirectoryKind, MAX_LENGTH, name_for, untruncated_length};
+use crate::storage::log::{Confirmations, HandoverError, Log, LogOpenError, LogParams};
+use crate::storage::partition_metadata;
+use crate::storage::recovery::DamagePolicy;
+use crate::types::{DirectoryId, Offset, TopicId, TopicPartition};
+
+/// How many wishes for logs that do not exist yet are kept.
+const MAX_PREFERENCES: usize = 10_000;
+
+/// Why a log is not moved.
+#[derive(Debug, Error)]
+pub enum MoveError {
+    /// INVALID_TOPIC_EXCEPTION
+    #[error("the name of a future log would be too long")]
+    NameTooLong,
+    /// LOG_DIR_NOT_FOUND
+    #[error("there is no log directory {}", .0.display())]
+    UnknownDir(PathBuf),
+    /// KAFKA_STORAGE_ERROR
+    #[error("{0}")]
+    Storage(String),
+    /// REPLICA_NOT_AVAILABLE
+    #[error("there is no log of the partition here")]
+    NoLog,
+    #[error("the logs are closed")]
+    Closed,
+}
+
+/// A log that is being moved.
+#[derive(Clone)]
+pub struct FutureLog {
+    /// Where it is now.
+    pub current: Arc<Log>,
+    /// Where it will be.
+    pub future: Arc<Log>,
+    pub topic_id: TopicId,
+    /// The id of the directory it will be in.
+    pub directory: DirectoryId,
+}
+
+/// A log as an administrator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedLog {
+    pub topic_partition: TopicPartition,
+    /// Bytes of its segments.
+    pub size: u64,
+    pub log_end_offset: Offset,
+    pub is_future: bool,
+}
+
+impl LogManager {
+    /// Whether a directory of this absolute path can take logs.
+    pub fn check_dir(&self, path: &str) -> Result<DirectoryId, MoveError> {
+        let dir = self.dir_at(path)?;
+        match dir.is_online() {
+            true => Ok(dir.id),
+            false => Err(MoveError::Storage(format!("log directory {path} is offline"))),
+        }
+    }
+
+    fn dir_at(&self, path: &str) -> Result<&Arc<LogDir>, MoveError> {
+        let found = self.dirs.iter().find(|dir| absolute(&dir.path).as_os_str() == path);
+        found.ok_or_else(|| MoveError::UnknownDir(PathBuf::from(path)))
+    }
+
+    /// Notes where the log of a partition shall be made that is not there yet.
+    pub fn prefer_dir(&self, topic_partition: &TopicPartition, directory: DirectoryId) {
+        let mut preferred = self.preferred.lock();
+        if preferred.len() < MAX_PREFERENCES || preferred.contains_key(topic_partition) {
+            preferred.insert(topic_partition.clone(), directory);
+        }
+    }
+
+    /// All future logs, in no order.
+    pub fn futures(&self) -> Vec<(TopicPartition, Arc<Log>)> {
+        let logs = self.logs.read();
+        logs.future.iter().map(|(partition, hosted)| (partition.clone(), hosted.log.clone())).collect()
+    }
+
+    /// The move of a partition's log, if there is one. Both logs are of the same topic.
+    pub fn future(&self, topic_partition: &TopicPartition) -> Option<FutureLog> {
+        let logs = self.logs.read();
+        let (current, future) = (logs.open.get(topic_partition)?, logs.future.get(topic_partition)?);
+        Some(FutureLog {
+            current: current.log.clone(),
+            future: future.log.clone(),
+            topic_id: current.topic_id,
+            directory: future.dir.id,
+        })
+    }
+
+    /// All logs in a directory, by partition.
+    pub fn describe(&self, directory: DirectoryId) -> Vec<DescribedLog> {
+        let mut all: Vec<DescribedLog> = {
+            let logs = self.logs.read();
+            let kinds = [(&logs.open, false), (&logs.future, true)];
+            let described = kinds.into_iter().flat_map(|(logs, is_future)| {
+                let there = logs.iter().filter(|(_, hosted)| hosted.dir.id == directory);
+                there.map(move |(partition, hosted)| DescribedLog {
+                    topic_partition: partition.clone(),
+                    size: hosted.log.size(),
+                    log_end_offset: hosted.log.log_end_offset(),
+                    is_future,
+                })
+            });
+            described.collect()
+        };
+        all.sort_by(|a, b| a.topic_partition.cmp(&b.topic_partition));
+        all
+    }
+
+    /// Begins to move a log to the directory of this path, or goes on with it. `Ok(None)`: it is there already, and a move
+    /// elsewhere has ended.
+    pub fn create_future(
+        self: &Arc<Self>,
+        topic_partition: &TopicPartition,
+        path: &str,
+    ) -> Result<Option<FutureLog>, MoveError> {
+        if untruncated_length(topic_partition, DirectoryKind::Future) > MAX_LENGTH {
+            return Err(MoveError::NameTooLong);
+        }
+        let dir = self.dir_at(path)?;
+        let _busy = self.exclusively(topic_partition);
+        let stage = self.stage.read();
+        if *stage != Stage::Loaded {
+            return Err(MoveError::Closed);
+        }
+        let (current, future) = {
+            let logs = self.logs.read();
+            (logs.open.get(topic_partition).cloned(), logs.future.get(topic_partition).cloned())
+        };
+        let current = current.ok_or(MoveError::NoLog)?;
+        match future {
+            Some(future) if Arc::ptr_eq(&future.dir, dir) => {}
+            Some(_) => self.drop_future(topic_partition),
+            None => {}
+        }
+        if Arc::ptr_eq(&current.dir, dir) {
+            return Ok(None);
+        }
+        if self.future(topic_partition).is_none() {
+            // Its future log may lie there.
+            if self.has_offline_dirs() {
+                return Err(MoveError::Storage("a log directory is offline, and a future log may be there".to_owned()));
+            }
+            dir.log_count.fetch_add(1, Ordering::Relaxed);
+            if let Err(error) = self.create_future_in(dir, topic_partition, &current) {
+                dir.log_count.fetch_sub(1, Ordering::Relaxed);
+                let LogOpenError::Io { source, .. } = &error;
+                if !is_full(source) {
+                    self.take_offline(dir, &error.to_string());
+                }
+                return Err(MoveError::Storage(error.to_string()));
+            }
+        }
+        self.future(topic_partition).map(Some).ok_or_else(|| MoveError::Storage("the log directory failed".to_owned()))
+    }
+
+    fn create_future_in(
+        self: &Arc<Self>,
+        dir: &Arc<LogDir>,
+        topic_partition: &TopicPartition,
+        current: &HostedLog,
+    ) -> Result<(), LogOpenError> {
+        let path = dir.path.join(name_for(topic_partition, DirectoryKind::Future).to_string());
+        let disk = &*self.context.disk;
+        let made = disk.create_dir_all(&path).and_then(|()| partition_metadata::write(disk, &path, current.topic_id));
+        made.and_then(|()| disk.sync_dir(&dir.path))
+            .map_err(|source| LogOpenError::Io { path: path.clone(), source })?;
+        let params = LogParams {
+            dir: path,
+            topic_partition: topic_partition.clone(),
+            config: current.log.config(),
+            log_start_offset: current.log.log_start_offset(),
+            recovery_point: Offset(0),
+            clean_shutdown: false,
+            damage: DamagePolicy::CutOff,
+            producers: *self.producers.read(),
+            progress: None,
+            on_failure: Some(self.failure_handler(dir)),
+        };
+        let (log, report) = Log::open(&self.context, params)?;
+        load::warn_of_repairs(topic_partition, &report);
+        info!(partition = %topic_partition, dir = %log.dir().display(), "created future log");
+        let hosted = HostedLog { log, topic_id: current.topic_id, dir: dir.clone() };
+        self.host_future(topic_partition, hosted);
+        Ok(())
+    }
+
+    /// Enters a future log.
+    pub(super) fn host_future(&self, topic_partition: &TopicPartition, hosted: HostedLog) {
+        let mut logs = self.logs.write();
+        // As with the others, one that is on its way while its directory fails is not missed.
+        if hosted.dir.is_online() {
+            logs.future.insert(topic_partition.clone(), hosted);
+        }
+    }
+
+    /// Ends the move of a log; what was copied is deleted.
+    pub fn remove_future(&self, topic_partition: &TopicPartition) {
+        let _busy = self.exclusively(topic_partition);
+        self.drop_future(topic_partition);
+    }
+
+    pub(super) fn drop_future(&self, topic_partition: &TopicPartition) {
+        let Some(future) = self.logs.write().future.remove(topic_partition) else { return };
+        self.end_pause(topic_partition);
+        self.remove_log(topic_partition, &future);
+        self.checkpoint_in(&future.dir);
+    }
+
+    /// Lets compaction go on.
+    pub(super) fn end_pause(&self, topic_partition: &TopicPartition) {
+        if let Ok(log) = self.get(topic_partition) {
+            log.pause_cleaning(false);
+        }
+    }
+
+    fn remove_log(&self, topic_partition: &TopicPartition, hosted: &HostedLog) {
+        hosted.dir.log_count.fetch_sub(1, Ordering::Relaxed);
+        match hosted.log.delete() {
+            Ok(renamed) => info!(partition = %topic_partition, dir = %renamed.display(), "log is to be deleted"),
+            Err(error) => self.take_offline(&hosted.dir, &error.to_string()),
+        }
+    }
+
+    fn checkpoint_in(&self, dir: &Arc<LogDir>) {
+        if dir.is_online() {
+            self.checkpoint_recovery_points_in(dir);
+            self.checkpoint_log_start_offsets_in(dir);
+            self.checkpoint_cleaner_offsets_in(dir);
+        }
+    }
+
+    /// Puts the future log in the place of the current one, which it must be like; the caller lets nobody append. Returns
+    /// it, with what is to be told once the caller has taken it over.
+    pub fn replace_with_future(
+        &self,
+        topic_partition: &TopicPartition,
+    ) -> Result<(Arc<Log>, Confirmations), HandoverError> {
+        let _busy = self.exclusively(topic_partition);
+        let (current, future) = {
+            let logs = self.logs.read();
+            let both = logs.open.get(topic_partition).cloned().zip(logs.future.get(topic_partition).cloned());
+            both.ok_or(HandoverError::Offline)?
+        };
+        let path = future.dir.path.join(name_for(topic_partition, DirectoryKind::Current).to_string());
+        let confirmations = current.log.hand_over_to(&future.log, &path)?;
+        {
+            let mut logs = self.logs.write();
+            logs.future.remove(topic_partition);
+            logs.open.remove(topic_partition);
+            match future.dir.is_online() {
+                true => drop(logs.open.insert(topic_partition.clone(), future.clone())),
+                false => drop(logs.offline.insert(topic_partition.clone())),
+            }
+        }
+        info!(partition = %topic_partition, from = %current.dir.path.display(), to = %future.dir.path.display(),
+            log_end_offset = %future.log.log_end_offset(), "moved log");
+        // First what tells a recovery where to begin in the new directory.
+        self.checkpoint_in(&future.dir);
+        self.remove_log(topic_partition, &current);
+        self.checkpoint_in(&current.dir);
+        Ok((future.log, confirmations))
+    }
+
+    /// Of two logs of one partition, which a move has left that was interrupted at its end, keeps the one that goes further,
+    /// or the one that the metadata names if they are alike. The other one is deleted if it has nothing that this one has
+    /// not, and set aside else.
+    pub(super) fn settle_duplicate(&self, topic_partition: &TopicPartition, second: HostedLog, named: Option<DirectoryId>) {
+        let first = self.logs.read().open.get(topic_partition).cloned();
+        let Some(first) = first else {
+            self.host(topic_partition, second);
+            return;
+        };
+        let reach = |hosted: &HostedLog| (hosted.log.latest_epoch(), hosted.log.log_end_offset());
+        let are_alike = reach(&first) == reach(&second);
+        let second_wins = match are_alike {
+            true => Some(second.dir.id) == named,
+            false => reach(&second) > reach(&first),
+        };
+        let (kept, other) = if second_wins { (second, first) } else { (first, second) };
+        self.logs.write().open.insert(topic_partition.clone(), kept.clone());
+        warn!(partition = %topic_partition, kept = %kept.log.dir().display(), other = %other.log.dir().display(), are_alike,
+            "a partition has two logs: a move between log directories was interrupted");
+        if are_alike {
+            self.remove_log(topic_partition, &other);
+            return;
+        }
+        other.dir.log_count.fetch_sub(1, Ordering::Relaxed);
+        match other.log.set_aside() {
+            Ok(stray) => error!(partition = %topic_partition, path = %stray.display(), "the log that ends earlier is set aside"),
+            Err(error) => self.take_offline(&other.dir, &error.to_string()),
+        }
+    }
+
+    /// Makes a future log the current one, where there is none.
+    pub(super) fn promote_abandoned(self: &Arc<Self>, topic_partition: &TopicPartition) {
+        let Some(future) = self.logs.write().future.remove(topic_partition) else { return };
+        let path = future.dir.path.join(name_for(topic_partition, DirectoryKind::Current).to_string());
+        warn!(partition = %topic_partition, dir = %future.log.dir().display(), "the log that was being moved is gone; its copy takes its place");
+        match future.log.rename_dir(&path) {
+            Ok(()) => drop(self.host(topic_partition, future)),
+            Err(error) => self.take_offline(&future.dir, &error.to_string()),
+        }
+    }
+
+    /// The directory that a wish or the metadata names for a new log.
+    pub(super) fn wanted_dir(&self, topic_partition: &TopicPartition, named: Option<DirectoryId>) -> Option<DirectoryId> {
+        self.preferred.lock().remove(topic_partition).or(named)
+    }
+}
+
+/// There is no room, which is nothing that a disk must be given up for.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// A path as Java makes it absolute: behind the working directory, without what does not count between names.
+pub fn absolute(path: &Path) -> PathBuf {
+    let base = if path.is_absolute() { PathBuf::from("/") } else { std::env::current_dir().unwrap_or_default() };
+    let text = path.to_string_lossy();
+    let names = text.split('/').filter(|name| !name.is_empty());
+    names.fold(base, |base, name| base.join(name))
+}
