@@ -108,6 +108,8 @@ fn decode_body(header: &RequestHeader, body: &mut Bytes) -> Result<(), DecodeErr
         ApiKey::DescribeTransactions => messages::decode::<kafka::DescribeTransactionsRequest>(body, version).map(drop),
         ApiKey::ListTransactions => messages::decode::<kafka::ListTransactionsRequest>(body, version).map(drop),
         ApiKey::WriteTxnMarkers => write_txn_markers::decode(body, version).map(drop),
+        ApiKey::AlterReplicaLogDirs => messages::decode::<kafka::AlterReplicaLogDirsRequest>(body, version).map(drop),
+        ApiKey::DescribeLogDirs => messages::decode::<kafka::DescribeLogDirsRequest>(body, version).map(drop),
         ApiKey::DescribeConfigs => messages::decode::<kafka::DescribeConfigsRequest>(body, version).map(drop),
         ApiKey::AlterConfigs => messages::decode::<kafka::AlterConfigsRequest>(body, version).map(drop),
         ApiKey::CreatePartitions => messages::decode::<kafka::CreatePartitionsRequest>(body, version).map(drop),

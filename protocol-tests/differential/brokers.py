@@ -73,10 +73,9 @@ def directory(keep):
 
 def write_settings(path, first_port, more):
     port, controller_port = free_ports(first_port)
-    text = (HERE / "settings.properties").read_text()
+    text = (HERE / "settings.properties").read_text() + "".join(f"{name}={value}\n" for name, value in more)
     for name, value in {"port": port, "controller_port": controller_port, "dir": path}.items():
         text = text.replace("{%s}" % name, str(value))
-    text += "".join(f"{name}={value}\n" for name, value in more)
     properties = path / "server.properties"
     properties.write_text(text)
     return properties, port

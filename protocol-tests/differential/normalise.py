@@ -12,6 +12,7 @@ order in Kafka is given one. Everything else is compared as it came.
 | a time close to now; one within three days of now in a message | `<now>`; `<now+60 min>` |
 | a throttle time, a fetch session's id, the epoch of the finalized features | `<throttled>`, `<session>`, `<epoch>`; 0 stays |
 | records | the batches' fields and records; of a compressed batch not its size |
+| a log directory; the bytes of its volume | `<dir>/data`; `<bytes>` |
 | a setting that is an address or a path (`PLACES`) | `<place>` |
 | the description of a setting | `<text>` |
 | bytes | hexadecimal; size and hash of long ones, and of long metadata of offsets |
@@ -64,6 +65,10 @@ UNORDERED = {
     ("DescribeTransactions", "Topics"): ("Topic",),
     ("DeleteRecords", "Topics"): ("Name",),
     ("DeleteRecords", "Partitions"): ("PartitionIndex",),
+    ("DescribeLogDirs", "Topics"): ("Name",),
+    ("DescribeLogDirs", "Partitions"): ("PartitionIndex",),
+    ("AlterReplicaLogDirs", "Results"): ("TopicName",),
+    ("AlterReplicaLogDirs", "Partitions"): ("PartitionIndex",),
 }
 # simple values in no order
 SETS = {("ConsumerGroupHeartbeat", "Partitions"), ("ConsumerGroupDescribe", "Partitions"), ("ConsumerGroupDescribe", "SubscribedTopicNames"),
@@ -170,6 +175,8 @@ class Normaliser:
         session = self.session
         if name == "Metadata" and len(value) > 200:
             return f"<{len(value)} characters, sha256 {hashlib.sha256(value.encode()).hexdigest()[:16]}>"
+        if name == "LogDir":
+            return re.sub(r".*/(data(-2)?)$", r"<dir>/\1", value)
         if name == "Documentation":
             return "<text>" if value else value
         if name == "Host" and value in (session.address[0], "localhost"):
@@ -192,6 +199,8 @@ class Normaliser:
         return f"<id of {session.topic_ids[value].replace(session.prefix, '~')}>" if value in session.topic_ids else "<some id>"
 
     def number(self, value, name):
+        if name in ("TotalBytes", "UsableBytes") and value > 0:
+            return "<bytes>"
         if name == "Port" and value == self.session.address[1]:
             return "<port>"
         if name == "ThrottleTimeMs" and value > 0:

@@ -71,6 +71,13 @@ impl DynamicBrokerConfig {
         &self.fixed
     }
 
+    /// How many bytes a second may be moved between log directories: set at run time only.
+    pub fn replica_alter_log_dirs_io_max_bytes_per_second(&self) -> i64 {
+        let key = "replica.alter.log.dirs.io.max.bytes.per.second";
+        let text = self.per_broker.get(key).or_else(|| self.cluster_default.get(key));
+        text.and_then(|text| java::parse_integer(java::trim(text))).unwrap_or(i64::MAX)
+    }
+
     /// The settings once this is set: the resource BROKER with an empty name, and that of this broker. Also what
     /// could not be used, a line each.
     pub fn update(&self, cluster_default: &ConfigMap, per_broker: &ConfigMap) -> (DynamicBrokerConfig, Vec<String>) {

@@ -12,6 +12,8 @@
 //! A new incarnation starts fenced. What the one before it led and was in sync with is given up first; if that one did
 //! not shut down cleanly, it is no eligible leader replica either.
 
+use std::collections::BTreeSet;
+
 use kafka_protocol::messages::{
     BrokerHeartbeatRequest, BrokerHeartbeatResponse, BrokerRegistrationRequest, BrokerRegistrationResponse,
 };
@@ -25,7 +27,7 @@ use crate::metadata::records::{
 };
 use crate::metadata::version::MetadataVersion;
 use crate::protocol::errors::ErrorCode;
-use crate::types::{BrokerId, DirectoryId, Offset};
+use crate::types::{BrokerId, DirectoryId, Offset, PartitionId, TopicId};
 
 /// Checks that a broker speaks for its current registration.
 pub fn check_broker_epoch(image: &MetadataImage, broker: BrokerId, epoch: i64) -> Result<(), ApiError> {
@@ -269,13 +271,36 @@ fn partition_changes(
     coming: Option<BrokerId>,
     records: &mut Vec<VersionedRecord>,
 ) {
-    let concerned = |partition: &PartitionRegistration| match leaving {
+    let concerned = |_: TopicId, _: PartitionId, partition: &PartitionRegistration| match leaving {
         Some(leaving) => {
             partition.isr.contains(&leaving.broker) || (leaving.unclean && partition.elr.contains(&leaving.broker))
         }
         None => partition.leader.is_none(),
     };
     change_partitions(image, settings, leaving, coming, concerned, records);
+}
+
+/// Whether a broker serves, and the directory of the partition on it.
+pub(super) fn can_lead(image: &MetadataImage, partition: &PartitionRegistration, broker: BrokerId) -> bool {
+    image.cluster.is_active(broker) && has_its_directory(image, partition, broker)
+}
+
+fn has_its_directory(image: &MetadataImage, partition: &PartitionRegistration, broker: BrokerId) -> bool {
+    partition
+        .directory(broker)
+        .is_some_and(|directory| image.broker(broker).is_some_and(|broker| broker.has_online_directory(directory)))
+}
+
+/// A broker gives up its place in the ISRs and leaderships of these partitions.
+pub(super) fn leave_partitions(
+    image: &MetadataImage,
+    settings: &ControllerSettings,
+    broker: BrokerId,
+    partitions: &BTreeSet<(TopicId, PartitionId)>,
+    records: &mut Vec<VersionedRecord>,
+) {
+    let concerned = |topic: TopicId, id: PartitionId, _: &PartitionRegistration| partitions.contains(&(topic, id));
+    change_partitions(image, settings, Some(Leaving { broker, unclean: false }), None, concerned, records);
 }
 
 fn directories_offline(
@@ -285,7 +310,7 @@ fn directories_offline(
     offline: &[DirectoryId],
     records: &mut Vec<VersionedRecord>,
 ) {
-    let concerned = |partition: &PartitionRegistration| {
+    let concerned = |_: TopicId, _: PartitionId, partition: &PartitionRegistration| {
         partition.directory(broker).is_some_and(|directory| offline.contains(&directory))
     };
     change_partitions(image, settings, Some(Leaving { broker, unclean: false }), None, concerned, records);
@@ -296,38 +321,27 @@ fn change_partitions(
     settings: &ControllerSettings,
     leaving: Option<Leaving>,
     coming: Option<BrokerId>,
-    concerned: impl Fn(&PartitionRegistration) -> bool,
+    concerned: impl Fn(TopicId, PartitionId, &PartitionRegistration) -> bool,
     records: &mut Vec<VersionedRecord>,
 ) {
-    let version = MetadataVersion(image.features.metadata_version);
     let gone = leaving.map(|leaving| leaving.broker);
     for topic in image.topics.iter() {
-        let mut concerned = topic.partitions.iter().filter(|(_, partition)| concerned(partition)).peekable();
+        let mut concerned =
+            topic.partitions.iter().filter(|(id, partition)| concerned(topic.id, **id, partition)).peekable();
         if concerned.peek().is_none() {
             continue;
         }
-        let replicas = topic.partitions.values().next().map_or(0, |partition| partition.replicas.len());
-        let config = settings.of_topic(image, &topic.name);
-        let min_isr = config.min_insync_replicas.min(replicas);
         for (partition_id, partition) in concerned {
             let change = PartitionChange {
-                topic_id: topic.id,
-                partition_id: *partition_id,
-                partition,
                 target_isr: partition.isr.iter().copied().filter(|replica| Some(*replica) != gone).collect(),
                 unclean_shutdown: leaving.filter(|leaving| leaving.unclean).map(|leaving| leaving.broker),
-                unclean_election: config.unclean_leader_election,
-                min_isr,
-                elr_enabled: image.elr_enabled(),
-                version,
+                ..PartitionChange::of(image, settings, topic, *partition_id, partition)
             };
             // Who comes is still fenced in the image; who goes is perhaps not yet.
             let acceptable = |broker: BrokerId| {
                 Some(broker) != gone
                     && (Some(broker) == coming || image.cluster.is_active(broker))
-                    && partition.directory(broker).is_some_and(|directory| {
-                        image.broker(broker).is_some_and(|broker| broker.has_online_directory(directory))
-                    })
+                    && has_its_directory(image, partition, broker)
             };
             records.extend(change.decide(acceptable));
         }

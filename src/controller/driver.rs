@@ -25,7 +25,7 @@ use super::decision::Decision;
 use super::features::FEATURES;
 use super::handle::{Command, Publisher};
 use super::settings::ControllerSettings;
-use super::{brokers, configs, feature_updates, partitions, producer_ids, topic_deletion, topics};
+use super::{brokers, configs, directories, feature_updates, partitions, producer_ids, topic_deletion, topics};
 use crate::clock::Clock;
 use crate::metadata::batch::{encode_atomically, encode_control};
 use crate::metadata::image::{
@@ -260,6 +260,14 @@ impl Driver {
                 let decision = decision.unwrap_or_else(|error| {
                     debug!(broker = request.broker_id.0, error = %error, "refused a broker's heartbeat");
                     Decision::answer(brokers::heartbeat_refused(&error))
+                });
+                self.accept(decision, answer, group);
+            }
+            Command::AssignReplicasToDirs(request, answer) => {
+                let decision = directories::assign_replicas_to_dirs(&group.image, settings, &request);
+                let decision = decision.unwrap_or_else(|error| {
+                    debug!(broker = request.broker_id.0, error = %error, "refused an assignment to directories");
+                    Decision::answer(directories::refused(&error))
                 });
                 self.accept(decision, answer, group);
             }

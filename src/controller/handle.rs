@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use kafka_protocol::messages::{
     AllocateProducerIdsRequest, AllocateProducerIdsResponse, AlterConfigsRequest, AlterConfigsResponse,
-    BrokerHeartbeatRequest, BrokerHeartbeatResponse, BrokerRegistrationRequest, BrokerRegistrationResponse,
-    CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
+    AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, BrokerHeartbeatRequest, BrokerHeartbeatResponse,
+    BrokerRegistrationRequest, BrokerRegistrationResponse, CreatePartitionsRequest, CreatePartitionsResponse,
+    CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, UpdateFeaturesRequest, UpdateFeaturesResponse,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -46,6 +46,7 @@ pub(super) enum Command {
     AllocateProducerIds(AllocateProducerIdsRequest, oneshot::Sender<AllocateProducerIdsResponse>),
     BrokerRegistration(BrokerRegistrationRequest, oneshot::Sender<BrokerRegistrationResponse>),
     BrokerHeartbeat(BrokerHeartbeatRequest, oneshot::Sender<BrokerHeartbeatResponse>),
+    AssignReplicasToDirs(AssignReplicasToDirsRequest, oneshot::Sender<AssignReplicasToDirsResponse>),
     InstallPublisher(Publisher, oneshot::Sender<()>),
     Shutdown(oneshot::Sender<()>),
     /// Something else than a command is there to be looked at.
@@ -136,6 +137,14 @@ impl ControllerHandle {
         request: BrokerHeartbeatRequest,
     ) -> Result<BrokerHeartbeatResponse, ControllerError> {
         self.ask(|answer| Command::BrokerHeartbeat(request, answer)).await
+    }
+
+    /// Notes in which log directories of a broker replicas lie.
+    pub async fn assign_replicas_to_dirs(
+        &self,
+        request: AssignReplicasToDirsRequest,
+    ) -> Result<AssignReplicasToDirsResponse, ControllerError> {
+        self.ask(|answer| Command::AssignReplicasToDirs(request, answer)).await
     }
 
     /// Adds a publisher. It is called at once with the current image and everything as new, and then for every

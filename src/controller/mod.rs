@@ -6,6 +6,7 @@
 pub mod brokers;
 pub mod configs;
 pub mod decision;
+pub mod directories;
 mod driver;
 pub mod feature_updates;
 pub mod features;

@@ -10,10 +10,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::metadata::image::{LeaderRecoveryState, NO_LEADER, NO_LEADER_CHANGE, PartitionRegistration};
+use super::settings::ControllerSettings;
+use crate::metadata::image::{
+    LeaderRecoveryState, MetadataImage, NO_LEADER, NO_LEADER_CHANGE, PartitionRegistration, TopicImage,
+};
 use crate::metadata::records::{PartitionChangeRecord, VersionedRecord};
 use crate::metadata::version::MetadataVersion;
-use crate::types::{BrokerId, PartitionId, TopicId};
+use crate::types::{BrokerId, DirectoryId, PartitionId, TopicId};
 
 /// A change that is being decided.
 pub struct PartitionChange<'a> {
@@ -30,6 +33,8 @@ pub struct PartitionChange<'a> {
     pub min_isr: usize,
     pub elr_enabled: bool,
     pub version: MetadataVersion,
+    /// The directories of the replicas, where they change.
+    pub directories: Option<Vec<DirectoryId>>,
 }
 
 /// Who leads, and whether the election was unclean.
@@ -38,7 +43,31 @@ struct Election {
     unclean: bool,
 }
 
-impl PartitionChange<'_> {
+impl<'a> PartitionChange<'a> {
+    /// A change of a partition in which nothing is to change yet.
+    pub fn of(
+        image: &MetadataImage,
+        settings: &ControllerSettings,
+        topic: &TopicImage,
+        partition_id: PartitionId,
+        partition: &'a PartitionRegistration,
+    ) -> PartitionChange<'a> {
+        let replicas = topic.partitions.values().next().map_or(0, |partition| partition.replicas.len());
+        let config = settings.of_topic(image, &topic.name);
+        PartitionChange {
+            topic_id: topic.id,
+            partition_id,
+            partition,
+            target_isr: partition.isr.clone(),
+            unclean_shutdown: None,
+            unclean_election: config.unclean_leader_election,
+            min_isr: config.min_insync_replicas.min(replicas),
+            elr_enabled: image.elr_enabled(),
+            version: MetadataVersion(image.features.metadata_version),
+            directories: None,
+        }
+    }
+
     /// The record of the change, if there is one. `acceptable` says whether a broker could lead this partition now.
     pub fn decide(self, acceptable: impl Fn(BrokerId) -> bool) -> Option<VersionedRecord> {
         let mut record = PartitionChangeRecord {
@@ -46,6 +75,7 @@ impl PartitionChange<'_> {
             partition_id: self.partition_id,
             ..PartitionChangeRecord::default()
         };
+        record.directories = self.directories.clone().filter(|directories| *directories != self.partition.directories);
         let mut isr = self.target_isr.clone();
         let mut elr = self.target_elr();
 
@@ -128,7 +158,7 @@ impl PartitionChange<'_> {
 mod tests {
     use super::*;
     use crate::metadata::records::MetadataRecord;
-    use crate::types::{DirectoryId, LeaderEpoch};
+    use crate::types::LeaderEpoch;
 
     fn ids(ids: &[i32]) -> Vec<BrokerId> {
         ids.iter().copied().map(BrokerId).collect()
@@ -161,6 +191,7 @@ mod tests {
             min_isr,
             elr_enabled: true,
             version: MetadataVersion::LATEST,
+            directories: None,
         }
     }
 

@@ -50,6 +50,8 @@ const fn schema_version(api_key: ApiKey, version: i16) -> i16 {
     match (api_key, version) {
         // v11 lets clients ask for timestamp -6 (KIP-1023); the layout is v10's.
         (ApiKey::ListOffsets, 11) => 10,
+        // v5 has a field more in the response, which is written by hand (KIP-1066).
+        (ApiKey::DescribeLogDirs, 5) => 4,
         // v2 changed the request, which is read by hand (KIP-1228).
         (ApiKey::WriteTxnMarkers, 2) => 1,
         _ => version,

@@ -9,6 +9,7 @@
 //! - [`leader`]: what both of them tell of the leader.
 //! - [`offset_commit`], [`offset_fetch`]: by hand, for the crate lags Kafka by a version, and the first is hot.
 //! - [`heartbeat`], [`consumer_group_heartbeat`]: by hand, for all members send these all the time; with the crate's structs.
+//! - [`describe_log_dirs`], [`write_txn_markers`]: by hand, for the crate lags Kafka by a version.
 //! - [`frame`]: an encoded response, which may have pieces of files between its bytes.
 //! - [`wire`]: the primitive types that the hand-written codecs are made of.
 //!
@@ -17,6 +18,7 @@
 //! body among it: librdkafka and kafka-go send some.
 
 pub mod consumer_group_heartbeat;
+pub mod describe_log_dirs;
 pub mod errors;
 pub mod fetch;
 pub mod frame;

@@ -237,6 +237,8 @@ pub const SERVED: &[Served] = &[
     served(ApiKey::TxnOffsetCommit, 0, 5),
     served(ApiKey::DescribeConfigs, 1, 4),
     served(ApiKey::AlterConfigs, 0, 2),
+    served(ApiKey::AlterReplicaLogDirs, 1, 2),
+    served(ApiKey::DescribeLogDirs, 1, 5),
     served(ApiKey::CreatePartitions, 0, 3),
     served(ApiKey::DeleteGroups, 0, 2),
     served(ApiKey::IncrementalAlterConfigs, 0, 1),

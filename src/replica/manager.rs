@@ -14,7 +14,9 @@ use parking_lot::RwLock;
 use thiserror::Error;
 use tracing::{error, info, warn};
 
+use super::assignments::Assignments;
 use super::late_transactions::LateTransactions;
+use super::moves::ReplicaMoves;
 use super::partition::Partition;
 use crate::config::dynamic::DynamicBrokerConfig;
 use crate::config::{BrokerConfig, TopicConfig};
@@ -130,6 +132,8 @@ pub struct ReplicaManager {
     config: Arc<BrokerConfig>,
     settings: Settings,
     logs: Arc<LogManager>,
+    assignments: Arc<Assignments>,
+    moves: Arc<ReplicaMoves>,
     topics: RwLock<Topics>,
     /// From `replication-offset-checkpoint`, for partitions that are opened.
     high_watermarks: BTreeMap<TopicPartition, Offset>,
@@ -150,7 +154,12 @@ impl ReplicaManager {
         high_watermarks: BTreeMap<TopicPartition, Offset>,
         may_miss_logs: bool,
     ) -> Arc<ReplicaManager> {
+        let assignments: Arc<Assignments> = Arc::default();
+        let threads = config.num_replica_alter_log_dirs_threads.unwrap_or(config.log_dirs.len() as i32).max(1) as usize;
+        let moves = ReplicaMoves::new(logs.clone(), assignments.clone(), threads);
         Arc::new(ReplicaManager {
+            assignments,
+            moves,
             config,
             settings,
             logs,
@@ -216,7 +225,9 @@ impl ReplicaManager {
         let changed = delta.created_topics.iter().chain(delta.changed_topics.keys());
         self.apply_topics(image, changed.filter_map(|&id| image.topic_by_id(id)));
         self.apply_configs(image, delta);
-        self.started.store(true, Ordering::Relaxed);
+        if !self.started.swap(true, Ordering::Relaxed) {
+            self.resume_moves();
+        }
     }
 
     fn apply_topics<'a>(&self, image: &MetadataImage, topics: impl Iterator<Item = &'a Arc<TopicImage>>) {
@@ -251,17 +262,29 @@ impl ReplicaManager {
     /// Brings one partition into the state that the metadata wants.
     fn host(&self, assignment: &Assignment<'_>) -> Hosted {
         let registration = assignment.registration;
-        let hosted = match &assignment.before {
-            _ if !registration.replicas.contains(&self.config.node_id) => Hosted::Elsewhere,
-            Some(hosted @ (Hosted::Online(_) | Hosted::Offline)) => hosted.clone(),
-            Some(Hosted::Elsewhere) | None => self.open(assignment),
-        };
+        let hosted = self.host_log(assignment);
+        if let Hosted::Online(partition) = &hosted {
+            self.check_directory(
+                assignment.topic.id,
+                partition.topic_partition(),
+                registration.directory(self.config.node_id),
+            );
+        }
         if let Hosted::Online(partition) = &hosted
             && let Err(error) = partition.apply(registration, self.config.node_id)
         {
             error!(partition = %partition.topic_partition(), %error, "the partition cannot be led");
         }
         hosted
+    }
+
+    fn host_log(&self, assignment: &Assignment<'_>) -> Hosted {
+        let registration = assignment.registration;
+        match &assignment.before {
+            _ if !registration.replicas.contains(&self.config.node_id) => Hosted::Elsewhere,
+            Some(hosted @ (Hosted::Online(_) | Hosted::Offline)) => hosted.clone(),
+            Some(Hosted::Elsewhere) | None => self.open(assignment),
+        }
     }
 
     fn open(&self, assignment: &Assignment<'_>) -> Hosted {
@@ -349,6 +372,8 @@ impl ReplicaManager {
         }
         self.logs.update_producers(ProducerStateConfig::of(updated.current()));
         self.logs.update_cleaner(CleanerConfig::of(updated.current()));
+        self.logs.update_cordoned(&updated.current().cordoned_log_dirs);
+        self.moves.set_rate(updated.replica_alter_log_dirs_io_max_bytes_per_second());
         self.settings.store(Arc::new(updated));
     }
 
@@ -358,6 +383,9 @@ impl ReplicaManager {
         for partition in &hosted.partitions {
             if let Hosted::Online(partition) = partition {
                 partition.update_config(config.clone());
+                if let Some(logs) = self.logs.future(partition.topic_partition()) {
+                    logs.future.update_config(config.clone());
+                }
             }
         }
     }
@@ -385,6 +413,30 @@ impl ReplicaManager {
         for partition in self.online() {
             partition.delete_old_segments(now_ms);
         }
+        for (partition, log) in self.logs.futures() {
+            if let Err(error) = log.delete_old_segments(now_ms, log.log_end_offset()) {
+                warn!(%partition, %error, "cannot delete old segments of a future log");
+            }
+        }
+    }
+
+    /// The logs behind the replicas.
+    pub(super) fn logs(&self) -> &Arc<LogManager> {
+        &self.logs
+    }
+
+    pub(super) fn moves(&self) -> &Arc<ReplicaMoves> {
+        &self.moves
+    }
+
+    /// Replicas of whose directory the controller is to be told.
+    pub fn assignments(&self) -> &Arc<Assignments> {
+        &self.assignments
+    }
+
+    /// Interrupts the moves between log directories; the next start goes on with them. Waits for those that write.
+    pub fn stop_moves(&self) {
+        self.moves.stop();
     }
 }
 

@@ -12,6 +12,7 @@ mod transactions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use parking_lot::RwLock;
 use thiserror::Error;
@@ -178,7 +179,8 @@ struct Leadership {
 /// See the module.
 pub struct Partition {
     topic_partition: TopicPartition,
-    log: Arc<Log>,
+    /// Replaced, under the leadership's lock, when it was moved to another log directory.
+    log: ArcSwap<Log>,
     /// Held for reading over an append, so that no append outlives the leadership it was checked against.
     leadership: RwLock<Leadership>,
     high_watermark: AtomicI64,
@@ -195,7 +197,7 @@ impl Partition {
         log.on_high_watermark(within);
         Partition {
             topic_partition: log.topic_partition().clone(),
-            log,
+            log: ArcSwap::new(log),
             leadership: RwLock::new(Leadership {
                 is_leader: false,
                 leader_epoch: LeaderEpoch::UNKNOWN,
@@ -214,7 +216,7 @@ impl Partition {
     }
 
     pub fn update_config(&self, config: Arc<TopicConfig>) {
-        self.log.update_config(config);
+        self.log.load().update_config(config);
     }
 
     pub fn high_watermark(&self) -> Offset {
@@ -224,20 +226,20 @@ impl Partition {
     /// Records of open transactions begin here; `read_committed` stops at it.
     pub fn last_stable_offset(&self) -> Offset {
         let high_watermark = self.high_watermark();
-        self.log.first_unstable_offset().map_or(high_watermark, |unstable| unstable.min(high_watermark))
+        self.log.load().first_unstable_offset().map_or(high_watermark, |unstable| unstable.min(high_watermark))
     }
 
     pub fn log_start_offset(&self) -> Offset {
-        self.log.log_start_offset()
+        self.log.load().log_start_offset()
     }
 
     pub fn log_end_offset(&self) -> Offset {
-        self.log.log_end_offset()
+        self.log.load().log_end_offset()
     }
 
     /// The largest batch that may be appended (`max.message.bytes`).
     pub fn max_message_bytes(&self) -> i32 {
-        self.log.config().max_message_bytes
+        self.log.load().config().max_message_bytes
     }
 
     /// Takes over the controller's decision: leads, in a new epoch perhaps, or leads no more. Waits for the disk, as far
@@ -250,8 +252,9 @@ impl Partition {
         let mut leadership = self.leadership.write();
         let is_leader = registration.leader == Some(local);
         let new_epoch = registration.leader_epoch != leadership.leader_epoch;
+        let log = self.log.load_full();
         if is_leader && new_epoch {
-            self.log.assign_epoch(registration.leader_epoch, self.log.log_end_offset())?;
+            log.assign_epoch(registration.leader_epoch, log.log_end_offset())?;
         }
         *leadership = Leadership {
             is_leader,
@@ -262,12 +265,12 @@ impl Partition {
         drop(leadership);
         if is_leader {
             // The only replica in sync, or one that was elected among those in sync and holds all they acknowledged.
-            let log_end_offset = self.log.log_end_offset();
-            if !self.log.is_flush_due_below(log_end_offset) {
+            let log_end_offset = log.log_end_offset();
+            if !log.is_flush_due_below(log_end_offset) {
                 self.advance_high_watermark(log_end_offset);
             } else if new_epoch {
                 // What an earlier leadership or process left: known to be on disk before anybody reads it.
-                self.log.flush(log_end_offset)?;
+                log.flush(log_end_offset)?;
                 self.advance_high_watermark(log_end_offset);
             } else {
                 self.flush_then_advance(log_end_offset);
@@ -341,9 +344,10 @@ impl Partition {
         context: AppendContext,
         now_ms: i64,
     ) -> Result<Appended, PartitionAppendError> {
-        let config = self.log.config();
         let leadership = self.leadership.read();
         self.check_leader(&leadership, None, true)?;
+        let log = self.log.load();
+        let config = log.config();
         if acks == RequiredAcks::AllInSync {
             // Kafka's rule since 4.0: no more than all replicas can be asked for.
             let min_insync_replicas = (config.min_insync_replicas.max(1) as usize).min(leadership.replicas);
@@ -356,12 +360,11 @@ impl Partition {
         }
         let validation = validation_config(&self.topic_partition, &config, origin, leadership.leader_epoch);
         let validated = validate::validate(records, &validation, now_ms)?;
-        let info =
-            self.log.append_as_leader(validated, leadership.leader_epoch, origin, context).inspect_err(|error| {
-                if let AppendError::Io(_) | AppendError::Offline = error {
-                    self.set_offline();
-                }
-            })?;
+        let info = log.append_as_leader(validated, leadership.leader_epoch, origin, context).inspect_err(|error| {
+            if let AppendError::Io(_) | AppendError::Offline = error {
+                self.set_offline();
+            }
+        })?;
         drop(leadership);
 
         // Only up to this batch: what others have appended behind it may have to wait for the disk.
@@ -395,7 +398,7 @@ impl Partition {
     /// Lets the high watermark follow once the disk confirms; one flush serves all that are asked for meanwhile.
     fn flush_then_advance(self: &Arc<Self>, up_to: Offset) {
         let partition = self.clone();
-        self.log.flush_then(up_to, move |outcome| match outcome {
+        self.log.load().flush_then(up_to, move |outcome| match outcome {
             Ok(()) => partition.advance_high_watermark(up_to),
             Err(FlushError::Failed(_)) => partition.set_offline(),
             // By another leadership, whose followers do not have them.
@@ -406,17 +409,44 @@ impl Partition {
     fn advance_high_watermark(&self, to: Offset) {
         let before = self.high_watermark.fetch_max(to.0, Ordering::SeqCst);
         if before < to.0 {
-            self.log.on_high_watermark(to);
+            self.log.load().on_high_watermark(to);
             self.waiters.reached(to);
             self.watchers.notify();
         }
     }
 
-    fn on_change_error(&self, error: &ChangeError) {
-        match error {
-            ChangeError::Io(_) | ChangeError::Offline => self.set_offline(),
-            ChangeError::OutOfRange { .. } => {}
+    /// Changes the log that there is; the one to which the change went may have been moved away meanwhile.
+    fn change<T>(&self, act: impl Fn(&Log) -> Result<T, ChangeError>) -> Result<T, ChangeError> {
+        loop {
+            let log = self.log.load_full();
+            match act(&log) {
+                Err(ChangeError::Offline) if !Arc::ptr_eq(&log, &self.log.load()) => {}
+                Err(error @ (ChangeError::Io(_) | ChangeError::Offline)) => {
+                    self.set_offline();
+                    return Err(error);
+                }
+                result => return result,
+            }
         }
+    }
+
+    /// Has `replace` put another log in the place of this partition's, while nobody appends.
+    pub(super) fn replace_log<E>(&self, replace: impl FnOnce(&Log) -> Result<Arc<Log>, E>) -> Result<(), E> {
+        let _no_appends = self.leadership.write();
+        let log = replace(&self.log.load())?;
+        let is_offline = log.is_offline();
+        self.log.store(log.clone());
+        log.on_high_watermark(self.high_watermark());
+        // Its directory may have failed before anybody could know that it has this partition.
+        if is_offline {
+            self.set_offline();
+        }
+        Ok(())
+    }
+
+    /// The log, for whoever moves it.
+    pub(super) fn log(&self) -> Arc<Log> {
+        self.log.load_full()
     }
 
     /// Nothing more comes from this partition on this broker: its log failed, which takes its directory offline and is
@@ -448,10 +478,11 @@ impl Partition {
                 None => LeaderError::NotLeaderOrFollower.into(),
             });
         }
+        let log = self.log.load_full();
         let high_watermark = self.high_watermark();
         let last_stable_offset = self.last_stable_offset();
-        let log_start_offset = self.log.log_start_offset();
-        let log_end_offset = self.log.log_end_offset();
+        let log_start_offset = log.log_start_offset();
+        let log_end_offset = log.log_end_offset();
         let upper_bound = match fetch.isolation {
             FetchIsolation::LogEnd => log_end_offset,
             FetchIsolation::HighWatermark => high_watermark,
@@ -474,7 +505,7 @@ impl Partition {
             }
         }
         let max_bytes = fetch.max_bytes.max(0) as usize;
-        let found = self.log.read(fetch.fetch_offset, max_bytes, upper_bound, fetch.min_one_batch, wait)?;
+        let found = log.read(fetch.fetch_offset, max_bytes, upper_bound, fetch.min_one_batch, wait)?;
         if fetch.max_bytes < 0 && fetch.fetch_offset < log_end_offset {
             return Err(PartitionReadError::NegativeSize);
         }
@@ -484,7 +515,7 @@ impl Partition {
             return Ok(read);
         }
         if committed && !found.slice.is_empty() {
-            let aborted = self.log.aborted_transactions_in(&found, fetch.fetch_offset, wait)?;
+            let aborted = log.aborted_transactions_in(&found, fetch.fetch_offset, wait)?;
             read.aborted_transactions = Some(aborted);
         }
         read.records = found.slice;
@@ -500,7 +531,7 @@ impl Partition {
         log_end_offset: Offset,
     ) -> Result<Option<EpochEndOffset>, ReadError> {
         let out_of_range = || ReadError::OutOfRange { offset: fetch.fetch_offset, log_start_offset, log_end_offset };
-        let end = self.log.end_offset_for_epoch(last_fetched_epoch).ok_or_else(out_of_range)?;
+        let end = self.log.load().end_offset_for_epoch(last_fetched_epoch).ok_or_else(out_of_range)?;
         if fetch.fetch_offset < log_start_offset {
             return Err(out_of_range());
         }
@@ -516,7 +547,7 @@ impl Partition {
     ) -> Result<Option<EpochEndOffset>, LeaderError> {
         let leadership = self.leadership.read();
         self.check_leader(&leadership, current_leader_epoch, true)?;
-        Ok(self.log.end_offset_for_epoch(leader_epoch))
+        Ok(self.log.load().end_offset_for_epoch(leader_epoch))
     }
 
     /// Finds an offset (ListOffsets); by timestamp it reads the log, which may wait for the disk. Without `isolation`
@@ -530,8 +561,9 @@ impl Partition {
     ) -> Result<Option<TimestampOffset>, PartitionReadError> {
         let leadership = *self.leadership.read();
         self.check_leader(&leadership, current_leader_epoch, fetch_only_leader)?;
+        let log = self.log.load_full();
         let last_fetchable = match isolation {
-            FetchIsolation::LogEnd => self.log.log_end_offset(),
+            FetchIsolation::LogEnd => log.log_end_offset(),
             FetchIsolation::HighWatermark => self.high_watermark(),
             FetchIsolation::TransactionCommitted => self.last_stable_offset(),
         };
@@ -544,12 +576,12 @@ impl Partition {
                 }));
             }
             OffsetSpec::Earliest => {
-                let offset = self.log.log_start_offset();
-                let leader_epoch = self.log.leader_epoch_at(offset);
+                let offset = log.log_start_offset();
+                let leader_epoch = log.leader_epoch_at(offset);
                 return Ok(Some(TimestampOffset { timestamp: -1, offset, leader_epoch }));
             }
-            OffsetSpec::MaxTimestamp => self.log.max_timestamp_offset()?,
-            OffsetSpec::Timestamp(timestamp) => self.log.offset_for_timestamp(timestamp)?,
+            OffsetSpec::MaxTimestamp => log.max_timestamp_offset()?,
+            OffsetSpec::Timestamp(timestamp) => log.offset_for_timestamp(timestamp)?,
         };
         Ok(found.filter(|found| found.offset < last_fetchable))
     }
@@ -560,7 +592,7 @@ impl Partition {
         // Not held over the change, which waits for the disk. What is below the high watermark may go, whoever leads.
         let leadership = *self.leadership.read();
         self.check_leader(&leadership, None, true)?;
-        if !self.log.config().cleanup_policy.delete {
+        if !self.log.load().config().cleanup_policy.delete {
             return Err(DeleteRecordsError::Policy);
         }
         let high_watermark = self.high_watermark();
@@ -568,10 +600,10 @@ impl Partition {
         if offset < Offset(0) || offset > high_watermark {
             return Err(DeleteRecordsError::OutOfRange { offset, high_watermark });
         }
-        if self.log.advance_log_start_offset(offset).inspect_err(|error| self.on_change_error(error))? {
+        if self.change(|log| log.advance_log_start_offset(offset))? {
             self.watchers.note();
         }
-        Ok(self.log.log_start_offset())
+        Ok(self.log_start_offset())
     }
 
     /// Marks `slot` of `ready` at every change, for as long as the returned watch lives.
@@ -581,10 +613,10 @@ impl Partition {
 
     /// Applies retention; deletes files, so it may wait for the disk.
     pub fn delete_old_segments(&self, now_ms: i64) {
-        match self.log.delete_old_segments(now_ms, self.high_watermark()) {
-            Ok(0) => {}
+        match self.change(|log| log.delete_old_segments(now_ms, self.high_watermark())) {
+            // What is wrong was told where it was found.
+            Ok(0) | Err(_) => {}
             Ok(_) => self.watchers.note(),
-            Err(error) => self.on_change_error(&error),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! ```
 //! Nothing listens before everything serves: whoever finds the port open finds a broker.
 
+mod assignments;
 mod directories;
 mod housekeeping;
 mod registration;
@@ -48,9 +49,7 @@ use crate::storage::background::Background;
 use crate::storage::disk::RealDisk;
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::LogContext;
-use crate::storage::manager::{
-    DirectoryFailure, HostedPartition, LoadEvent, LogManager, LogManagerConfig, OpenError,
-};
+use crate::storage::manager::{DirectoryFailure, HostedPartition, LoadEvent, LogManager, LogManagerConfig, OpenError};
 use crate::storage::meta_properties::EnsembleError;
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
@@ -191,6 +190,7 @@ impl Node {
         broker.replicas.start_cleaner();
         jobs.spawn(registration.clone().register_again(stale));
         jobs.spawn(watch_directories(failures, broker.clone(), registration.clone(), failed));
+        jobs.spawn(assignments::report(broker.clone(), registration.clone()));
         info!(cluster_id = broker.cluster_id, topics = broker.image().topics.len(), "started");
         Ok(Node { endpoints, server, broker, logs, registration, jobs, failure })
     }
@@ -216,6 +216,10 @@ impl Node {
         info!("shutting down");
         self.server.shutdown(DRAIN).await;
         self.jobs.shutdown().await;
+        let replicas = self.broker.replicas.clone();
+        if spawn_blocking(move || replicas.stop_moves()).await.is_err() {
+            error!("the moves of replicas did not end in order");
+        }
         let broker_epoch = self.registration.epoch();
         if self.broker.config.controlled_shutdown_enable {
             self.registration.shut_down().await;

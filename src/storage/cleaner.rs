@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use tracing::{debug, error, info, warn};
 
 use self::segments::{CleanError, CleanStats, Cleaner, CleanerBuffers, Stop, log_facts};
-use self::throttler::Throttler;
+pub use self::throttler::Throttler;
 use self::to_clean::{LogToClean, Mismatch};
 use crate::config::BrokerConfig;
 use crate::storage::log::Log;

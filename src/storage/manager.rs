@@ -27,7 +27,7 @@ use thiserror::Error;
 use tracing::{debug, error, info, warn};
 
 pub use load::{HostedPartition, LoadEvent, LoadReport};
-pub use moving::{DescribedLog, FutureLog, MoveError};
+pub use moving::{DescribedLog, FutureLog, MoveError, absolute, is_full};
 
 use self::directory::LogDir;
 use crate::config::TopicConfig;
@@ -121,6 +121,8 @@ pub struct LogDirInfo {
     pub path: PathBuf,
     pub id: DirectoryId,
     pub is_online: bool,
+    /// New logs are made elsewhere (KIP-1066).
+    pub is_cordoned: bool,
     /// `None` if it is offline or the system does not tell.
     pub space: Option<Space>,
 }
@@ -260,7 +262,7 @@ impl LogManager {
         let describe = |dir: &Arc<LogDir>| {
             let is_online = dir.is_online();
             let space = is_online.then(|| self.context.disk.space(&dir.path).ok()).flatten();
-            LogDirInfo { path: dir.path.clone(), id: dir.id, is_online, space }
+            LogDirInfo { path: dir.path.clone(), id: dir.id, is_online, is_cordoned: dir.is_cordoned(), space }
         };
         self.dirs.iter().map(describe).collect()
     }
@@ -315,7 +317,12 @@ impl LogManager {
         let _one_at_a_time = self.placing.lock();
         let online = || self.dirs.iter().filter(|dir| dir.is_online());
         let given = online().find(|dir| Some(dir.id) == wanted);
-        let dir = given.or_else(|| online().min_by_key(|dir| dir.log_count.load(Ordering::Relaxed)))?;
+        let fewest = |cordoned| {
+            let dirs = online().filter(|dir| cordoned || !dir.is_cordoned());
+            dirs.min_by_key(|dir| dir.log_count.load(Ordering::Relaxed))
+        };
+        // The controller gives nothing to a broker of which all are cordoned; what it gave before must lie somewhere.
+        let dir = given.or_else(|| fewest(false)).or_else(|| fewest(true))?;
         dir.log_count.fetch_add(1, Ordering::Relaxed);
         Some(dir.clone())
     }

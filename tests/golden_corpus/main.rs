@@ -18,6 +18,7 @@ use debug_tree::{assert_matches, debug_tree};
 use golden::{Exchange, Written, exchanges, mutated, written};
 use kafka_protocol::messages as kafka;
 use kafka_protocol::protocol::{Decodable, Request, StrBytes};
+use ottla::protocol::describe_log_dirs::{DescribeLogDirsResponse, LogDirPartition, LogDirResult, LogDirTopic};
 use ottla::protocol::fetch::FetchRequest;
 use ottla::protocol::header::HeaderError;
 use ottla::protocol::offset_commit::OffsetCommitRequest;
@@ -83,6 +84,10 @@ fn codec(api_key: ApiKey) -> Codec {
             response: check_response::<kafka::WriteTxnMarkersRequest>,
             read: |body, version| write_txn_markers::decode(body, version).ok().map(|markers| format!("{markers:?}")),
         },
+        ApiKey::AlterReplicaLogDirs => of_crate::<kafka::AlterReplicaLogDirsRequest>(),
+        ApiKey::DescribeLogDirs => {
+            Codec { response: check_describe_log_dirs_response, ..of_crate::<kafka::DescribeLogDirsRequest>() }
+        }
         ApiKey::ListOffsets => of_crate::<kafka::ListOffsetsRequest>(),
         ApiKey::Metadata => of_crate::<kafka::MetadataRequest>(),
         ApiKey::FindCoordinator => of_crate::<kafka::FindCoordinatorRequest>(),
@@ -263,6 +268,40 @@ fn check_offset_fetch_request(frame: &Bytes, header: &RequestHeader, body: &mut 
 
 fn check_offset_fetch_response(frame: &Bytes, header: &RequestHeader, _: Bytes, json: &Value) {
     assert_eq!(offsets::encode_fetch_response(json, header), frame, "the bytes of the response");
+}
+
+fn check_describe_log_dirs_response(frame: &Bytes, header: &RequestHeader, _: Bytes, json: &Value) {
+    let list = |json: &Value| json.as_array().expect("a list").clone();
+    let int = |json: &Value| json.as_i64().unwrap_or(-1);
+    let text = |json: &Value| json.as_str().expect("a text").to_owned();
+    let results = list(&json["results"]).iter().map(|result| LogDirResult {
+        error_code: int(&result["errorCode"]) as i16,
+        log_dir: text(&result["logDir"]),
+        topics: list(&result["topics"])
+            .iter()
+            .map(|topic| LogDirTopic {
+                name: text(&topic["name"]),
+                partitions: list(&topic["partitions"])
+                    .iter()
+                    .map(|partition| LogDirPartition {
+                        partition_index: int(&partition["partitionIndex"]) as i32,
+                        partition_size: int(&partition["partitionSize"]),
+                        offset_lag: int(&partition["offsetLag"]),
+                        is_future_key: partition["isFutureKey"].as_bool().expect("a bool"),
+                    })
+                    .collect(),
+            })
+            .collect(),
+        total_bytes: int(&result["totalBytes"]),
+        usable_bytes: int(&result["usableBytes"]),
+        is_cordoned: result["isCordoned"].as_bool().unwrap_or(false),
+    });
+    let response = DescribeLogDirsResponse {
+        throttle_time_ms: int(&json["throttleTimeMs"]) as i32,
+        error_code: json["errorCode"].as_i64().unwrap_or(0) as i16,
+        results: results.collect(),
+    };
+    assert_eq!(response.encode(header).expect("the response again"), frame, "the bytes of the response");
 }
 
 /// Runs a check and says where it failed.

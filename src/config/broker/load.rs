@@ -270,7 +270,9 @@ fn typed(
 
         metadata_log_dir: v.optional_string("metadata.log.dir").unwrap_or(&log_dirs[0]).into(),
         log_dirs: log_dirs.iter().map(Into::into).collect(),
+        cordoned_log_dirs: v.list("cordoned.log.dirs").to_vec(),
         num_recovery_threads_per_data_dir: v.int("num.recovery.threads.per.data.dir"),
+        num_replica_alter_log_dirs_threads: v.optional_int("num.replica.alter.log.dirs.threads"),
         log_dir_failure_timeout_ms: v.long("log.dir.failure.timeout.ms"),
         log_flush_offset_checkpoint_interval_ms: v.int("log.flush.offset.checkpoint.interval.ms"),
         log_flush_start_offset_checkpoint_interval_ms: v.int("log.flush.start.offset.checkpoint.interval.ms"),

@@ -143,7 +143,11 @@ pub struct BrokerConfig {
     // Log directories and the logs in them.
     pub log_dirs: Vec<PathBuf>,
     pub metadata_log_dir: PathBuf,
+    /// Log directories that take no new replicas, or `*` (KIP-1066).
+    pub cordoned_log_dirs: Vec<String>,
     pub num_recovery_threads_per_data_dir: i32,
+    /// `None`: as many as there are log directories.
+    pub num_replica_alter_log_dirs_threads: Option<i32>,
     pub log_dir_failure_timeout_ms: i64,
     pub log_flush_offset_checkpoint_interval_ms: i32,
     pub log_flush_start_offset_checkpoint_interval_ms: i32,

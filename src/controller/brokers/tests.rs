@@ -11,7 +11,7 @@ use crate::config::BrokerConfig;
 use crate::controller::features::{FEATURES, bootstrap_records, cluster_min_insync_replicas};
 use crate::metadata::image::{LeaderRecoveryState, MetadataDelta};
 use crate::metadata::records::{ConfigRecord, PartitionRecord, TopicRecord};
-use crate::types::{LeaderEpoch, PartitionId, TopicId};
+use crate::types::LeaderEpoch;
 
 /// A cluster that takes requests; offsets grow as records come.
 struct Cluster {
@@ -236,6 +236,53 @@ fn a_lost_directory_takes_its_partitions_only() {
     cluster.beat(1, |request| request.with_offline_log_dirs(two.clone()));
     assert_eq!(cluster.partition(topic(1)), "2/1 isr=2 elr=");
     assert_eq!(cluster.partition(topic(2)), "2/0 isr=2 elr=");
+}
+
+#[test]
+fn a_replica_is_where_its_broker_says() {
+    use kafka_protocol::messages::AssignReplicasToDirsRequest;
+    use kafka_protocol::messages::assign_replicas_to_dirs_request::{DirectoryData, PartitionData, TopicData};
+
+    use crate::controller::directories::assign_replicas_to_dirs;
+
+    let mut cluster = Cluster::new();
+    cluster.up(2);
+    let dirs: Vec<_> = (501..504).map(uuid::Uuid::from_u128).collect();
+    cluster.register(&Cluster::request(1, 1).with_log_dirs(dirs[..2].to_vec())).unwrap();
+    cluster.beat(1, |request| request);
+    cluster.create(topic(1), &[1, 2]);
+    cluster.create(topic(2), &[2]);
+    let assign = |cluster: &mut Cluster, dir: uuid::Uuid, asked: &[(TopicId, i32)]| -> Vec<i16> {
+        let topics = asked.iter().map(|(topic, partition)| {
+            let partition = PartitionData::default().with_partition_index(*partition);
+            TopicData::default().with_topic_id(topic.0).with_partitions(vec![partition])
+        });
+        let request = AssignReplicasToDirsRequest::default()
+            .with_broker_id(WireBrokerId(1))
+            .with_broker_epoch(cluster.image.broker(BrokerId(1)).unwrap().epoch)
+            .with_directories(vec![DirectoryData::default().with_id(dir).with_topics(topics.collect())]);
+        let decision = assign_replicas_to_dirs(&cluster.image, &cluster.settings, &request).unwrap();
+        cluster.apply(decision.records);
+        let topics = &decision.response.directories[0].topics;
+        topics.iter().map(|topic| topic.partitions[0].error_code).collect()
+    };
+    let directory = |cluster: &Cluster| {
+        cluster.image.topic_by_id(topic(1)).unwrap().partition(PartitionId(0)).unwrap().directory(BrokerId(1)).unwrap()
+    };
+    let before = cluster.next_offset;
+    assert_eq!(assign(&mut cluster, dirs[0], &[(topic(1), 0)]), [0]);
+    assert_eq!(cluster.next_offset, before, "it was known");
+    let asked = [(topic(1), 0), (topic(1), 7), (topic(2), 0), (topic(9), 0)];
+    assert_eq!(assign(&mut cluster, dirs[1], &asked), [0, 3, 6, 100]);
+    assert_eq!(directory(&cluster), DirectoryId(dirs[1]));
+    assert_eq!(cluster.partition(topic(1)), "1/0 isr=1,2 elr=", "and it leads on");
+    // It lay there when the directory failed, before the controller knew.
+    assert_eq!(assign(&mut cluster, dirs[2], &[(topic(1), 0)]), [0]);
+    assert_eq!(cluster.partition(topic(1)), "2/1 isr=2 elr=");
+    assert_eq!(directory(&cluster), DirectoryId(dirs[2]));
+    let stale = AssignReplicasToDirsRequest::default().with_broker_id(WireBrokerId(1)).with_broker_epoch(-7);
+    let refused = assign_replicas_to_dirs(&cluster.image, &cluster.settings, &stale).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::StaleBrokerEpoch);
 }
 
 #[test]

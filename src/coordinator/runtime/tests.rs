@@ -127,7 +127,7 @@ impl Node {
             },
         )
         .unwrap();
-        logs.load(&|_, _| None, Arc::new(|_| {})).unwrap();
+        logs.load(&|_, _| None, Arc::new(|_| {}));
         let config = Arc::new(BrokerConfig::default());
         let settings: Settings = Arc::new(ArcSwap::from_pointee(DynamicBrokerConfig::new(config.clone())));
         let replicas = ReplicaManager::new(config, settings.clone(), logs, BTreeMap::new(), false);

@@ -171,7 +171,7 @@ fn with_flush_messages_nothing_is_told_before_the_disk_has_it() {
     let _watch = partition.watch(ready.clone(), 0);
     let syncs = fixture.syncs();
     let mut waits: Vec<_> = (0..3).map(|_| append(&partition, &["a"]).wait).collect();
-    assert_eq!((partition.high_watermark(), partition.log.log_end_offset()), (Offset(0), Offset(3)));
+    assert_eq!((partition.high_watermark(), partition.log().log_end_offset()), (Offset(0), Offset(3)));
     assert!(ready.take().is_empty());
     assert!(waits.iter_mut().all(|wait| outcome(wait).is_none()));
     for isolation in [FetchIsolation::HighWatermark, FetchIsolation::TransactionCommitted] {
@@ -209,7 +209,7 @@ fn appends_side_by_side_do_not_tell_of_each_other() {
     let check = |acknowledged: Offset| {
         let told = partition.high_watermark();
         // Looked at later, it may only be further.
-        let durable = partition.log.recovery_point();
+        let durable = partition.log().recovery_point();
         assert!(told >= acknowledged && told.0 - durable.0 < FLUSH_MESSAGES, "{told} of which {durable} is durable");
     };
     std::thread::scope(|scope| {
@@ -271,9 +271,9 @@ fn what_a_kill_left_is_flushed_before_it_is_led() {
     let fixture = Fixture::flushing();
     append(&fixture.leader(), &["a", "b"]);
     let partition = fixture.open(0);
-    assert!(partition.log.recovery_point() < Offset(2));
+    assert!(partition.log().recovery_point() < Offset(2));
     partition.apply(&led_by(LOCAL, 1), LOCAL).unwrap();
-    assert!(partition.log.recovery_point() >= Offset(2));
+    assert!(partition.log().recovery_point() >= Offset(2));
     assert_eq!(read_all(&partition, FetchIsolation::HighWatermark), [0]);
 
     // Without flush.messages a start waits for no disk on behalf of what is in the log.
@@ -281,7 +281,7 @@ fn what_a_kill_left_is_flushed_before_it_is_led() {
     append(&fixture.leader(), &["a", "b"]);
     let partition = fixture.open(0);
     partition.apply(&led_by(LOCAL, 1), LOCAL).unwrap();
-    assert_eq!((partition.high_watermark(), partition.log.recovery_point()), (Offset(2), Offset(0)));
+    assert_eq!((partition.high_watermark(), partition.log().recovery_point()), (Offset(2), Offset(0)));
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn retention_of_a_closed_log_is_nothing() {
     let fixture = Fixture::new();
     let partition = fixture.leader();
     append(&partition, &["a"]);
-    partition.log.close().unwrap();
+    partition.log().close().unwrap();
     partition.delete_old_segments(i64::MAX);
     assert_eq!(partition.log_start_offset(), Offset(0));
 }

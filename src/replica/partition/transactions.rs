@@ -60,7 +60,7 @@ impl Partition {
     ) -> Result<Option<VerificationGuard>, PartitionAppendError> {
         let leadership = self.leadership.read();
         self.check_leader(&leadership, None, true)?;
-        let started = self.log.with_producers(|producers| {
+        let started = self.log.load().with_producers(|producers| {
             producers.start_verification(
                 producer.producer_id,
                 producer.producer_epoch,
@@ -74,18 +74,18 @@ impl Partition {
 
     /// Whether the producer's transaction has records here and no marker yet.
     pub fn has_ongoing_transaction(&self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> bool {
-        self.log.with_producers(|producers| producers.has_ongoing_transaction(producer_id, producer_epoch))
+        self.log.load().with_producers(|producers| producers.has_ongoing_transaction(producer_id, producer_epoch))
     }
 
     /// Transactions that have been open here for longer than any may.
     pub fn late_transactions(&self, now_ms: i64) -> Vec<ProducerStateEntry> {
-        self.log.with_producers(|producers| producers.late_transactions(now_ms).cloned().collect())
+        self.log.load().with_producers(|producers| producers.late_transactions(now_ms).cloned().collect())
     }
 
     /// The producers that wrote here and are remembered, by their ids.
     pub fn active_producers(&self) -> Result<Vec<ProducerStateEntry>, LeaderError> {
         let leadership = self.leadership.read();
         self.check_leader(&leadership, None, true)?;
-        Ok(self.log.with_producers(|producers| producers.active_producers().into_iter().cloned().collect()))
+        Ok(self.log.load().with_producers(|producers| producers.active_producers().into_iter().cloned().collect()))
     }
 }

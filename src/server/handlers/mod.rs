@@ -8,6 +8,7 @@
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_configs;
+mod alter_replica_log_dirs;
 mod answer_size;
 mod api_versions;
 mod consumer_group_describe;
@@ -20,6 +21,7 @@ mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
+mod describe_log_dirs;
 mod describe_producers;
 mod describe_topic_partitions;
 mod describe_transactions;
@@ -106,6 +108,8 @@ pub fn handle(
         ApiKey::ListTransactions => call.in_order(list_transactions::handle),
         ApiKey::CreateTopics => call.in_order(create_topics::handle),
         ApiKey::DeleteTopics => call.in_order(delete_topics::handle),
+        ApiKey::AlterReplicaLogDirs => call.in_order(alter_replica_log_dirs::handle),
+        ApiKey::DescribeLogDirs => call.in_order(describe_log_dirs::handle),
         ApiKey::CreatePartitions => call.in_order(create_partitions::handle),
         ApiKey::DeleteRecords => call.in_order(delete_records::handle),
         ApiKey::DescribeConfigs => call.now(describe_configs::handle),

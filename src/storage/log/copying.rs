@@ -58,8 +58,7 @@ impl Log {
     pub fn copy_from(&self, source: &Log) -> Result<usize, CopyError> {
         let from = self.log_end_offset();
         let segment_bytes = self.config().segment_bytes.max(0) as usize;
-        let read =
-            source.read(from, CHUNK_BYTES.min(segment_bytes), source.log_end_offset(), true, Wait::ForDisk)?;
+        let read = source.read(from, CHUNK_BYTES.min(segment_bytes), source.log_end_offset(), true, Wait::ForDisk)?;
         if read.slice.is_empty() {
             return Ok(0);
         }

@@ -23,6 +23,7 @@ pub struct LogDir {
     pub path: PathBuf,
     pub id: DirectoryId,
     is_online: AtomicBool,
+    is_cordoned: AtomicBool,
     lock: Mutex<Option<DirLock>>,
     /// How many logs are open here, or are being made.
     pub log_count: AtomicUsize,
@@ -41,6 +42,7 @@ impl LogDir {
         let checkpoint = |name| Checkpoint::new(OffsetCheckpointFile::new(disk.clone(), &path, name));
         LogDir {
             is_online: AtomicBool::new(true),
+            is_cordoned: AtomicBool::new(false),
             lock: Mutex::new(None),
             log_count: AtomicUsize::new(0),
             recovery_points: checkpoint(RECOVERY_POINTS),
@@ -71,6 +73,15 @@ impl LogDir {
 
     pub fn is_online(&self) -> bool {
         self.is_online.load(Ordering::Acquire)
+    }
+
+    /// It takes no new logs but those that are wanted there.
+    pub fn is_cordoned(&self) -> bool {
+        self.is_cordoned.load(Ordering::Relaxed)
+    }
+
+    pub fn set_cordoned(&self, cordoned: bool) {
+        self.is_cordoned.store(cordoned, Ordering::Relaxed);
     }
 
     /// Returns whether it was online.

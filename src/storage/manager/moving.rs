@@ -15,6 +15,7 @@ use tracing::{error, info, warn};
 
 use super::directory::LogDir;
 use super::{HostedLog, LogManager, Stage, load};
+use crate::clock::Clock;
 use crate::storage::directory_name::{DirectoryKind, MAX_LENGTH, name_for, untruncated_length};
 use crate::storage::log::{Confirmations, HandoverError, Log, LogOpenError, LogParams};
 use crate::storage::partition_metadata;
@@ -55,6 +56,21 @@ pub struct FutureLog {
     pub directory: DirectoryId,
 }
 
+/// A log that has taken the place of another one, which is still to be removed.
+pub struct Exchange {
+    topic_partition: TopicPartition,
+    current: HostedLog,
+    future: HostedLog,
+    confirmations: Confirmations,
+}
+
+impl Exchange {
+    /// The log that counts from now on.
+    pub fn log(&self) -> Arc<Log> {
+        self.future.log.clone()
+    }
+}
+
 /// A log as an administrator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedLog {
@@ -66,6 +82,10 @@ pub struct DescribedLog {
 }
 
 impl LogManager {
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.context.clock.clone()
+    }
+
     /// Whether a directory of this absolute path can take logs.
     pub fn check_dir(&self, path: &str) -> Result<DirectoryId, MoveError> {
         let dir = self.dir_at(path)?;
@@ -73,6 +93,26 @@ impl LogManager {
             true => Ok(dir.id),
             false => Err(MoveError::Storage(format!("log directory {path} is offline"))),
         }
+    }
+
+    /// Whether the future log of a partition could have a name.
+    pub fn check_name(&self, topic_partition: &TopicPartition) -> Result<(), MoveError> {
+        match untruncated_length(topic_partition, DirectoryKind::Future) > MAX_LENGTH {
+            true => Err(MoveError::NameTooLong),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes over `cordoned.log.dirs`: these directories, or all (`*`), take no new logs.
+    pub fn update_cordoned(&self, cordoned: &[String]) {
+        for dir in &self.dirs {
+            let is_named = |name: &String| name == "*" || absolute(Path::new(name)) == absolute(&dir.path);
+            dir.set_cordoned(cordoned.iter().any(is_named));
+        }
+    }
+
+    pub fn is_cordoned(&self, directory: DirectoryId) -> bool {
+        self.dirs.iter().any(|dir| dir.id == directory && dir.is_cordoned())
     }
 
     fn dir_at(&self, path: &str) -> Result<&Arc<LogDir>, MoveError> {
@@ -133,9 +173,7 @@ impl LogManager {
         topic_partition: &TopicPartition,
         path: &str,
     ) -> Result<Option<FutureLog>, MoveError> {
-        if untruncated_length(topic_partition, DirectoryKind::Future) > MAX_LENGTH {
-            return Err(MoveError::NameTooLong);
-        }
+        self.check_name(topic_partition)?;
         let dir = self.dir_at(path)?;
         let _busy = self.exclusively(topic_partition);
         let stage = self.stage.read();
@@ -208,8 +246,14 @@ impl LogManager {
     pub(super) fn host_future(&self, topic_partition: &TopicPartition, hosted: HostedLog) {
         let mut logs = self.logs.write();
         // As with the others, one that is on its way while its directory fails is not missed.
-        if hosted.dir.is_online() {
-            logs.future.insert(topic_partition.clone(), hosted);
+        if !hosted.dir.is_online() {
+            return;
+        }
+        let other = logs.future.insert(topic_partition.clone(), hosted);
+        drop(logs);
+        // Of a move that had ended, whose directory could not be renamed any more.
+        if let Some(other) = other {
+            self.remove_log(topic_partition, &other);
         }
     }
 
@@ -249,12 +293,9 @@ impl LogManager {
         }
     }
 
-    /// Puts the future log in the place of the current one, which it must be like; the caller lets nobody append. Returns
-    /// it, with what is to be told once the caller has taken it over.
-    pub fn replace_with_future(
-        &self,
-        topic_partition: &TopicPartition,
-    ) -> Result<(Arc<Log>, Confirmations), HandoverError> {
+    /// Puts the future log in the place of the current one, which it must be like; the caller lets nobody append, until it
+    /// has taken the new one over. Then it calls [`Self::finish_exchange`].
+    pub fn replace_with_future(&self, topic_partition: &TopicPartition) -> Result<Exchange, HandoverError> {
         let _busy = self.exclusively(topic_partition);
         let (current, future) = {
             let logs = self.logs.read();
@@ -274,17 +315,28 @@ impl LogManager {
         }
         info!(partition = %topic_partition, from = %current.dir.path.display(), to = %future.dir.path.display(),
             log_end_offset = %future.log.log_end_offset(), "moved log");
+        Ok(Exchange { topic_partition: topic_partition.clone(), current, future, confirmations })
+    }
+
+    /// Removes the log that was replaced. Waits for the disk.
+    pub fn finish_exchange(&self, exchange: Exchange) {
+        let Exchange { topic_partition, current, future, confirmations } = exchange;
+        confirmations.tell();
         // First what tells a recovery where to begin in the new directory.
         self.checkpoint_in(&future.dir);
-        self.remove_log(topic_partition, &current);
+        self.remove_log(&topic_partition, &current);
         self.checkpoint_in(&current.dir);
-        Ok((future.log, confirmations))
     }
 
     /// Of two logs of one partition, which a move has left that was interrupted at its end, keeps the one that goes further,
     /// or the one that the metadata names if they are alike. The other one is deleted if it has nothing that this one has
     /// not, and set aside else.
-    pub(super) fn settle_duplicate(&self, topic_partition: &TopicPartition, second: HostedLog, named: Option<DirectoryId>) {
+    pub(super) fn settle_duplicate(
+        &self,
+        topic_partition: &TopicPartition,
+        second: HostedLog,
+        named: Option<DirectoryId>,
+    ) {
         let first = self.logs.read().open.get(topic_partition).cloned();
         let Some(first) = first else {
             self.host(topic_partition, second);
@@ -306,7 +358,9 @@ impl LogManager {
         }
         other.dir.log_count.fetch_sub(1, Ordering::Relaxed);
         match other.log.set_aside() {
-            Ok(stray) => error!(partition = %topic_partition, path = %stray.display(), "the log that ends earlier is set aside"),
+            Ok(stray) => {
+                error!(partition = %topic_partition, path = %stray.display(), "the log that ends earlier is set aside")
+            }
             Err(error) => self.take_offline(&other.dir, &error.to_string()),
         }
     }
@@ -323,7 +377,11 @@ impl LogManager {
     }
 
     /// The directory that a wish or the metadata names for a new log.
-    pub(super) fn wanted_dir(&self, topic_partition: &TopicPartition, named: Option<DirectoryId>) -> Option<DirectoryId> {
+    pub(super) fn wanted_dir(
+        &self,
+        topic_partition: &TopicPartition,
+        named: Option<DirectoryId>,
+    ) -> Option<DirectoryId> {
         self.preferred.lock().remove(topic_partition).or(named)
     }
 }

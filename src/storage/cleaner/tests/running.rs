@@ -412,8 +412,9 @@ impl Node {
             on_failure: Arc::new(|failure| panic!("{failure:?}")),
         };
         let logs = LogManager::open(context, config).unwrap();
-        let hosted = HostedPartition { config: Arc::new(compacted()), damage: DamagePolicy::KeepReadable };
-        logs.load(&|_, _| Some(hosted.clone()), Arc::new(|_| {})).unwrap();
+        let hosted =
+            HostedPartition { config: Arc::new(compacted()), damage: DamagePolicy::KeepReadable, directory: None };
+        logs.load(&|_, _| Some(hosted.clone()), Arc::new(|_| {}));
         Node { root, logs }
     }
 
