@@ -334,6 +334,78 @@ fn a_directory_that_fails_takes_its_partitions_offline_and_no_others() {
     append(&node.partition("t", 0).unwrap(), 10).unwrap();
 }
 
+/// Moves go on while the partition serves, on threads of their own.
+#[test]
+fn a_partition_serves_while_it_moves() {
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0)]);
+    let moved = node.partition("t", 0).unwrap();
+    for _ in 0..200 {
+        append(&moved, 1000).unwrap();
+    }
+    let name = TopicPartition::new("t", 0);
+    let path_of = |node: &Node, at: usize| node.logs.log_dirs()[at].path.to_str().unwrap().to_owned();
+    let directory = |node: &Node, at: usize| node.logs.log_dirs()[at].id;
+    for round in 0..4 {
+        let from = node.logs.directory_of(&name).unwrap();
+        let to = usize::from(from == directory(&node, 0));
+        node.replicas.alter_replica_log_dir(&name, &path_of(&node, to)).unwrap();
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        let mut appended = 0;
+        while node.logs.directory_of(&name) == Some(from) {
+            assert!(std::time::Instant::now() < deadline, "it does not move");
+            append(&moved, 10).unwrap();
+            appended += 1;
+            // Nothing that was acknowledged may be missing, and nobody is refused.
+            moved.delete_records(Some(Offset(round))).unwrap();
+            moved.delete_old_segments(NOW_MS);
+        }
+        append(&moved, 10).unwrap();
+        assert!(appended > 0);
+        assert!(Arc::ptr_eq(&moved, &node.partition("t", 0).unwrap()));
+        let end = moved.log_end_offset();
+        assert_eq!((moved.high_watermark(), node.logs.get(&name).unwrap().log_end_offset()), (end, end));
+        // The old one goes last of all.
+        while node.logs.future(&name).is_some() || node.placed()[1 - to] > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(moved.log_start_offset(), Offset(round));
+    }
+    node.replicas.stop_moves();
+    assert_eq!(node.placed().iter().sum::<usize>(), 1);
+    // Of each of the new places the controller is to be told, the last one counts.
+    let told = futures_util::FutureExt::now_or_never(node.replicas.assignments().take(9)).unwrap();
+    let now = node.logs.directory_of(&name).unwrap();
+    assert_eq!(told, [((id(1), PartitionId(0)), now)]);
+    assert!(futures_util::FutureExt::now_or_never(node.replicas.assignments().take(9)).is_none());
+}
+
+#[test]
+fn what_lies_where_is_told() {
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0), partition(1, 1), partition(1, 2)]);
+    for n in 0..3 {
+        for _ in 0..=n {
+            append(&node.partition("t", n).unwrap(), 100).unwrap();
+        }
+    }
+    let described = node.replicas.describe_log_dirs(None);
+    let all: Vec<_> = described.iter().flat_map(|dir| dir.online.as_ref().unwrap().replicas.clone()).collect();
+    assert_eq!(all.len(), 3);
+    for replica in &all {
+        let log = node.logs.get(&replica.topic_partition).unwrap();
+        assert_eq!((replica.size, replica.offset_lag, replica.is_future), (log.size(), 0, false));
+        assert!(log.size() > 0);
+    }
+    let wanted = std::collections::HashSet::from([TopicPartition::new("t", 1), TopicPartition::new("u", 0)]);
+    let some = node.replicas.describe_log_dirs(Some(&wanted));
+    assert_eq!(some.iter().map(|dir| dir.online.as_ref().unwrap().replicas.len()).sum::<usize>(), 1);
+    node.faults.syncs_fail.store(true, Ordering::Relaxed);
+    node.logs.get(&TopicPartition::new("t", 0)).unwrap().flush(Offset(1)).unwrap_err();
+    let online = node.replicas.describe_log_dirs(None).iter().filter(|dir| dir.online.is_some()).count();
+    assert_eq!(online, 1);
+}
+
 #[test]
 fn without_a_directory_to_lie_in_a_partition_is_offline() {
     let mut node = Node::new();

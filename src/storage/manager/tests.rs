@@ -1,5 +1,7 @@
 //! The manager over real directories, with a disk that can be made to fail.
 
+mod moving;
+
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -26,6 +28,7 @@ struct Node {
     background: Background,
     ids: [DirectoryId; 2],
     failures: Arc<Mutex<Vec<DirectoryFailure>>>,
+    producers: ProducerStateConfig,
 }
 
 impl Node {
@@ -36,7 +39,15 @@ impl Node {
             background: Background::stepped(),
             ids: [DirectoryId::random(), DirectoryId::random()],
             failures: Arc::default(),
+            producers: ProducerStateConfig::default(),
         }
+    }
+
+    /// The same directories, for a process that comes after one that died.
+    fn reborn(self) -> Node {
+        // Those that wait hold what a process would give free with its end.
+        self.background.run_pending(Duration::ZERO);
+        Node { root: self.root, ids: self.ids, producers: self.producers, ..Node::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -53,7 +64,7 @@ impl Node {
             log_dirs: vec![(self.path("a"), self.ids[0]), (self.path("b"), self.ids[1])],
             recovery_threads_per_data_dir: 2,
             file_delete_delay_ms: 60_000,
-            producers: ProducerStateConfig::default(),
+            producers: self.producers,
             on_failure: Arc::new(move |failure| failures.lock().push(failure.clone())),
         };
         LogManager::open(context, config)
@@ -492,11 +503,14 @@ struct FailingDisk {
     failing: Arc<RwLock<Option<PathBuf>>>,
     /// Syncs that still succeed.
     fail_syncs_left: Arc<AtomicI64>,
+    /// Changes that still succeed; below zero it has died.
+    changes_left: Arc<AtomicI64>,
 }
 
 impl Default for FailingDisk {
     fn default() -> FailingDisk {
-        FailingDisk { failing: Arc::default(), fail_syncs_left: Arc::new(AtomicI64::new(i64::MAX)) }
+        let never = || Arc::new(AtomicI64::new(i64::MAX));
+        FailingDisk { failing: Arc::default(), fail_syncs_left: never(), changes_left: never() }
     }
 }
 
@@ -507,6 +521,18 @@ impl FailingDisk {
 
     fn check(&self, path: &Path) -> io::Result<()> {
         check(&self.failing, path)
+    }
+
+    fn check_change(&self, path: &Path) -> io::Result<()> {
+        check_change(&self.changes_left)?;
+        self.check(path)
+    }
+}
+
+fn check_change(changes_left: &AtomicI64) -> io::Result<()> {
+    match changes_left.fetch_sub(1, Ordering::Relaxed) > 0 {
+        true => Ok(()),
+        false => Err(io::Error::other("the process has died")),
     }
 }
 
@@ -520,9 +546,13 @@ fn check(failing: &RwLock<Option<PathBuf>>, path: &Path) -> io::Result<()> {
 impl Disk for FailingDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         self.check(path)?;
+        if matches!(mode, OpenMode::Create | OpenMode::CreateNew) {
+            self.check_change(path)?;
+        }
         let file = RealDisk.open(path, mode)?;
         let (failing, syncs_left) = (self.failing.clone(), self.fail_syncs_left.clone());
-        Ok(Arc::new(FailingFile { file, path: path.to_path_buf(), failing, syncs_left }))
+        let changes_left = self.changes_left.clone();
+        Ok(Arc::new(FailingFile { file, path: path.to_path_buf(), failing, syncs_left, changes_left }))
     }
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
@@ -534,19 +564,19 @@ impl Disk for FailingDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.check(dir).and_then(|()| RealDisk.create_dir_all(dir))
+        self.check_change(dir).and_then(|()| RealDisk.create_dir_all(dir))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.check(from).and_then(|()| RealDisk.rename(from, to))
+        self.check_change(from).and_then(|()| RealDisk.rename(from, to))
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.check(path).and_then(|()| RealDisk.remove_file(path))
+        self.check_change(path).and_then(|()| RealDisk.remove_file(path))
     }
 
     fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.check(dir).and_then(|()| RealDisk.remove_dir_all(dir))
+        self.check_change(dir).and_then(|()| RealDisk.remove_dir_all(dir))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -563,6 +593,7 @@ struct FailingFile {
     path: PathBuf,
     failing: Arc<RwLock<Option<PathBuf>>>,
     syncs_left: Arc<AtomicI64>,
+    changes_left: Arc<AtomicI64>,
 }
 
 impl FailingFile {
@@ -570,7 +601,15 @@ impl FailingFile {
         check(&self.failing, &self.path)
     }
 
+    fn check_change(&self) -> io::Result<()> {
+        check_change(&self.changes_left)?;
+        self.check()
+    }
+
     fn check_sync(&self) -> io::Result<()> {
+        if self.changes_left.load(Ordering::Relaxed) < 0 {
+            return Err(io::Error::other("the process has died"));
+        }
         match self.syncs_left.fetch_sub(1, Ordering::SeqCst) > 0 {
             true => self.check(),
             false => Err(io::Error::other("the disk does not sync")),
@@ -592,7 +631,7 @@ impl DiskFile for FailingFile {
     }
 
     fn write_vectored_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
-        self.check().and_then(|()| self.file.write_vectored_at(buffers, position))
+        self.check_change().and_then(|()| self.file.write_vectored_at(buffers, position))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -604,7 +643,7 @@ impl DiskFile for FailingFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.check().and_then(|()| self.file.set_len(len))
+        self.check_change().and_then(|()| self.file.set_len(len))
     }
 
     fn set_modified(&self, modified_ms: i64) -> io::Result<()> {

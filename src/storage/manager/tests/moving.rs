@@ -1,0 +1,377 @@
+//! Logs that move between directories: what arrives, and what is found when the process dies on the way.
+
+use super::*;
+use crate::record::batch::batches;
+use crate::record::control::{ControlRecord, EndTxnMarker};
+use crate::storage::log::{HandoverError, Wait};
+use crate::storage::producer_state::{ProducerStateEntry, VerificationGuard};
+
+/// Everything that a replica keeps of its records.
+#[derive(Debug, PartialEq)]
+struct Kept {
+    bounds: (Offset, Offset, Option<Offset>),
+    bytes: Vec<u8>,
+    producers: Vec<ProducerStateEntry>,
+    epochs: Vec<(i32, Option<Offset>)>,
+    aborted: usize,
+}
+
+fn kept(log: &Log) -> Kept {
+    let (start, end) = (log.log_start_offset(), log.log_end_offset());
+    let mut bytes = Vec::new();
+    let mut aborted = 0;
+    let mut next = start;
+    while next < end {
+        let read = log.read(next, 1 << 20, end, true, Wait::ForDisk).unwrap();
+        let mut part = vec![0; read.slice.len()];
+        read.slice.read(&mut part).unwrap();
+        next = batches(&part).last().unwrap().unwrap().last_offset().plus(1);
+        aborted += log.aborted_transactions_in(&read, start, Wait::ForDisk).unwrap().len();
+        bytes.extend(part);
+    }
+    Kept {
+        bounds: (start, end, log.first_unstable_offset()),
+        bytes,
+        producers: log.with_producers(|producers| producers.active_producers().into_iter().cloned().collect()),
+        epochs: (0..9)
+            .map(|epoch| (epoch, log.end_offset_for_epoch(LeaderEpoch(epoch)).map(|end| end.end_offset)))
+            .collect(),
+        aborted,
+    }
+}
+
+fn transactional(log: &Log, producer: i64, sequence: i32, count: usize) {
+    let batch = RecordBatchBuilder::new(Offset(0))
+        .producer(ProducerId(producer), ProducerEpoch(3), sequence)
+        .transactional(true);
+    write_batch(log, count, batch);
+}
+
+fn write(log: &Log, count: usize) {
+    write_batch(log, count, RecordBatchBuilder::new(Offset(0)));
+}
+
+fn write_batch(log: &Log, count: usize, mut batch: RecordBatchBuilder) {
+    (0..count).for_each(|n| batch.append(1_000_000, None, Some(format!("record {n}").as_bytes()), &[]));
+    append_as(log, batch, AppendOrigin::Client, None);
+}
+
+fn marker(log: &Log, producer: i64, committed: bool) {
+    let mut batch = RecordBatchBuilder::new(Offset(0))
+        .producer(ProducerId(producer), ProducerEpoch(3), -1)
+        .transactional(true)
+        .control(true);
+    batch.append_control(1_000_000, &ControlRecord::EndTxn(EndTxnMarker { committed, coordinator_epoch: 1 }));
+    append_as(log, batch, AppendOrigin::Coordinator, None);
+}
+
+fn append_as(log: &Log, batch: RecordBatchBuilder, origin: AppendOrigin, guard: Option<VerificationGuard>) {
+    let name = log.topic_partition().clone();
+    let settings = ValidationConfig {
+        partition: &name,
+        origin,
+        leader_epoch: LeaderEpoch(0),
+        max_message_bytes: 1 << 20,
+        timestamp_type: TimestampType::CreateTime,
+        timestamp_before_max_ms: i64::MAX,
+        timestamp_after_max_ms: i64::MAX,
+        compression: TargetCompression::Producer,
+        compacted: false,
+    };
+    let records = validate(batch.build(), &settings, 1_000_000).unwrap();
+    let epoch = log.latest_epoch().unwrap_or(LeaderEpoch(0));
+    log.append_as_leader(records, epoch, origin, AppendContext { guard, ..AppendContext::default() }).unwrap();
+}
+
+/// Small segments, and producers that need no verification.
+fn config() -> Arc<TopicConfig> {
+    Arc::new(TopicConfig { segment_bytes: 2000, index_interval_bytes: 100, ..TopicConfig::default() })
+}
+
+const UNVERIFIED: ProducerStateConfig =
+    ProducerStateConfig { expiration_ms: 86_400_000, max_transaction_timeout_ms: 900_000, verification_enabled: false };
+
+/// A log in `a` with all that a log can have.
+fn fill(node: &Node, manager: &Arc<LogManager>) -> Arc<Log> {
+    let id = TopicId(uuid::Uuid::from_u128(7));
+    let new = NewLog { directory: Some(node.ids[0]), config: config(), ..new_log(id) };
+    let log = manager.get_or_create(&partition("t", 0), new).unwrap();
+    for (round, epoch) in [0, 2, 5].into_iter().enumerate() {
+        log.assign_epoch(LeaderEpoch(epoch), log.log_end_offset()).unwrap();
+        (0..20).for_each(|_| write(&log, 5));
+        transactional(&log, 7, 4 * round as i32, 4);
+        marker(&log, 7, epoch == 0);
+    }
+    transactional(&log, 9, 0, 3);
+    // An epoch in which nothing is written.
+    log.assign_epoch(LeaderEpoch(6), log.log_end_offset()).unwrap();
+    log.advance_log_start_offset(Offset(13)).unwrap();
+    log.delete_old_segments(1_000_000, log.log_end_offset()).unwrap();
+    log.on_high_watermark(log.log_end_offset());
+    log
+}
+
+/// Moves a log as far as the disk lets it.
+fn move_to(node: &Node, manager: &Arc<LogManager>, dir: &str) -> Result<(), String> {
+    let name = partition("t", 0);
+    let path = node.path(dir);
+    let Some(logs) = manager.create_future(&name, path.to_str().unwrap()).map_err(|error| error.to_string())? else {
+        return Ok(());
+    };
+    loop {
+        logs.future.align_with(&logs.current).map_err(|error| error.to_string())?;
+        while logs.future.copy_from(&logs.current).map_err(|error| error.to_string())? > 0 {}
+        match manager.replace_with_future(&name) {
+            Ok(exchange) => {
+                exchange.log().on_high_watermark(exchange.log().log_end_offset());
+                manager.finish_exchange(exchange);
+                return Ok(());
+            }
+            Err(HandoverError::Differs) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+fn node() -> Node {
+    let mut node = Node::new();
+    node.producers = UNVERIFIED;
+    node
+}
+
+#[test]
+fn a_moved_log_has_all_that_it_had() {
+    let node = node();
+    let (manager, _) = node.start();
+    let log = fill(&node, &manager);
+    let before = kept(&log);
+    assert_eq!((before.aborted > 0, before.producers.len()), (true, 2));
+    assert_eq!(before.bounds.2, Some(Offset(log.log_end_offset().0 - 3)));
+    move_to(&node, &manager, "b").unwrap();
+    let moved = manager.get(&partition("t", 0)).unwrap();
+    assert!(!Arc::ptr_eq(&moved, &log) && log.is_offline());
+    assert_eq!(manager.directory_of(&partition("t", 0)), Some(node.ids[1]));
+    assert_eq!(kept(&moved), before);
+    assert_eq!(moved.recovery_point(), moved.log_end_offset(), "all of it is on disk");
+    assert_eq!(moved.latest_epoch(), Some(LeaderEpoch(6)));
+    // Who read the old one reads on.
+    assert_eq!(kept(&log).bytes, before.bytes);
+
+    // What a transaction goes on with, and what a restart finds.
+    transactional(&moved, 9, 3, 2);
+    marker(&moved, 9, true);
+    let after = kept(&moved);
+    assert_eq!(node.text(&format!("a/{RECOVERY_POINTS}")), "0\n0\n");
+    assert_eq!(node.text(&format!("a/{LOG_START_OFFSETS}")), "0\n0\n");
+    assert_eq!(node.text(&format!("b/{LOG_START_OFFSETS}")), "0\n1\nt 0 13\n");
+    node.background.run_pending(Duration::from_secs(61));
+    assert!(!node.files("a").iter().any(|name| name.starts_with("t-0")));
+    drop((log, moved));
+    drop(manager);
+    let (manager, report) = node.start();
+    assert_eq!((report.loaded, report.strays), (1, vec![]));
+    let found = manager.get(&partition("t", 0)).unwrap();
+    found.on_high_watermark(found.log_end_offset());
+    assert_eq!(kept(&found), after);
+    // And back, which finds the name free.
+    move_to(&node, &manager, "a").unwrap();
+    assert_eq!(kept(&manager.get(&partition("t", 0)).unwrap()), after);
+    assert!(manager.futures().is_empty());
+}
+
+#[test]
+fn a_copy_follows_what_its_log_loses() {
+    let node = node();
+    let (manager, _) = node.start();
+    let log = fill(&node, &manager);
+    let path = node.path("b");
+    let logs = manager.create_future(&partition("t", 0), path.to_str().unwrap()).unwrap().unwrap();
+    while logs.future.copy_from(&log).unwrap() > 0 {}
+    // A leader's epoch has cut it, and others have written since.
+    log.truncate_to(Offset(150)).unwrap();
+    log.assign_epoch(LeaderEpoch(8), log.log_end_offset()).unwrap();
+    (0..30).for_each(|_| write(&log, 5));
+    logs.future.align_with(&log).unwrap();
+    assert!(logs.future.log_end_offset() <= Offset(150));
+    while logs.future.copy_from(&log).unwrap() > 0 {}
+    // Retention has passed what was copied.
+    log.truncate_fully_and_start_at(Offset(1000)).unwrap();
+    write(&log, 5);
+    assert!(matches!(manager.replace_with_future(&partition("t", 0)), Err(HandoverError::Differs)));
+    move_to(&node, &manager, "b").unwrap();
+    let moved = manager.get(&partition("t", 0)).unwrap();
+    assert_eq!(kept(&moved), kept(&log));
+    assert_eq!((moved.log_start_offset(), moved.log_end_offset()), (Offset(1000), Offset(1005)));
+}
+
+#[test]
+fn a_move_can_be_called_off_or_sent_elsewhere() {
+    let node = node();
+    let (manager, _) = node.start();
+    let log = fill(&node, &manager);
+    let name = partition("t", 0);
+    let [a, b] = ["a", "b"].map(|dir| node.path(dir).to_str().unwrap().to_owned());
+    let future = |files: Vec<String>, ending: &str| files.iter().filter(|name| name.ends_with(ending)).count();
+    let first = manager.create_future(&name, &b).unwrap().unwrap();
+    let again = manager.create_future(&name, &b).unwrap().unwrap();
+    assert!(Arc::ptr_eq(&first.future, &again.future));
+    assert_eq!(future(node.files("b"), "-future"), 1);
+    assert_eq!(
+        manager.describe(node.ids[1]),
+        [DescribedLog { topic_partition: name.clone(), size: 0, log_end_offset: Offset(13), is_future: true }]
+    );
+    assert!(manager.create_future(&name, &a).unwrap().is_none());
+    assert_eq!((future(node.files("b"), "-future"), future(node.files("b"), "-delete")), (0, 1));
+    assert!(manager.futures().is_empty() && first.future.is_offline() && !log.is_offline());
+    assert!(matches!(manager.create_future(&name, "/nowhere"), Err(MoveError::UnknownDir(_))));
+    assert!(matches!(manager.create_future(&name, &format!("{b}/")), Err(MoveError::UnknownDir(_))));
+    assert!(matches!(manager.create_future(&partition("u", 0), &b), Err(MoveError::NoLog)));
+    let long = partition(&"x".repeat(214), 0);
+    assert!(matches!(manager.create_future(&long, &b), Err(MoveError::NameTooLong)));
+    // The topic goes in the midst of it.
+    let last = manager.create_future(&name, &b).unwrap().unwrap();
+    assert!(manager.delete(&[name.clone()]).is_empty());
+    assert!(last.future.is_offline() && manager.future(&name).is_none());
+    assert_eq!(future(node.files("b"), "-future"), 0);
+}
+
+#[test]
+fn a_directory_that_fails_ends_the_moves_to_it() {
+    let node = node();
+    let (manager, _) = node.start();
+    let log = fill(&node, &manager);
+    let name = partition("t", 0);
+    let b = node.path("b").to_str().unwrap().to_owned();
+    let logs = manager.create_future(&name, &b).unwrap().unwrap();
+    logs.current.pause_cleaning(true);
+    node.disk.fail_below(&node.path("b"));
+    assert!(logs.future.copy_from(&log).is_err());
+    assert!(manager.future(&name).is_none());
+    assert_eq!(node.failures.lock()[0].partitions, []);
+    write(&log, 1);
+    assert!(matches!(manager.check_dir(&b), Err(MoveError::Storage(_))));
+}
+
+/// The process dies at each change of the disk that a move makes. The log is always there, whole and once, and the move
+/// goes on.
+#[test]
+fn a_death_at_any_step_of_a_move_loses_nothing() {
+    for named in [0, 1] {
+        let mut steps = 0;
+        loop {
+            let node = node();
+            let (manager, _) = node.start();
+            let log = fill(&node, &manager);
+            let before = kept(&log);
+            node.disk.changes_left.store(steps, Ordering::Relaxed);
+            let outcome = move_to(&node, &manager, "b");
+            let died = node.disk.changes_left.load(Ordering::Relaxed) < 0;
+            assert!(died || outcome.is_ok());
+            drop((log, manager));
+
+            let node = node.reborn();
+            let manager = node.open();
+            let directory = Some(node.ids[named]);
+            let report = manager
+                .load(&|_, _| Some(HostedPartition { config: config(), directory, ..hosted() }), Arc::new(|_| {}));
+            assert_eq!(report.strays, Vec::<PathBuf>::new(), "step {steps}");
+            let found = manager.get(&partition("t", 0)).unwrap();
+            found.on_high_watermark(found.log_end_offset());
+            assert_eq!(kept(&found), before, "step {steps}");
+            let current = |dir: &str| node.files(dir).iter().filter(|name| *name == "t-0").count();
+            assert_eq!(current("a") + current("b"), 1, "step {steps}");
+            move_to(&node, &manager, "b").unwrap();
+            assert_eq!(kept(&manager.get(&partition("t", 0)).unwrap()), before, "step {steps}");
+            assert_eq!((current("a"), current("b")), (0, 1), "step {steps}");
+            if !died {
+                break;
+            }
+            steps += 1;
+        }
+        assert!(steps > 30, "{steps}");
+    }
+}
+
+/// A copy and its log that were both given the partition's name: by a crash in the midst of an exchange, or by a person.
+#[test]
+fn of_two_logs_the_one_that_goes_further_counts() {
+    for (extra, named) in [(0, 0), (0, 1), (3, 0), (3, 1)] {
+        let node = node();
+        let (manager, _) = node.start();
+        let log = fill(&node, &manager);
+        let end = log.log_end_offset();
+        move_to(&node, &manager, "b").unwrap();
+        if extra > 0 {
+            write(&manager.get(&partition("t", 0)).unwrap(), extra);
+        }
+        let old = node.files("a").into_iter().find(|name| name.ends_with("-delete")).unwrap();
+        fs::rename(node.path("a").join(old), node.path("a/t-0")).unwrap();
+        drop((log, manager));
+        let manager = node.open();
+        let directory = Some(node.ids[named]);
+        manager.load(&|_, _| Some(HostedPartition { config: config(), directory, ..hosted() }), Arc::new(|_| {}));
+        let found = manager.get(&partition("t", 0)).unwrap();
+        assert_eq!(found.log_end_offset(), end.plus(extra as i64));
+        let kept_in = if extra > 0 { 1 } else { named };
+        assert_eq!(manager.directory_of(&partition("t", 0)), Some(node.ids[kept_in]));
+        let ending = if extra > 0 { "-stray" } else { "-delete" };
+        let loser = ["b", "a"][kept_in];
+        assert!(node.files(loser).iter().any(|name| name.ends_with(ending)), "{:?}", node.files(loser));
+        assert!(!node.files(loser).iter().any(|name| name == "t-0"));
+    }
+}
+
+#[test]
+fn a_copy_without_its_log_takes_its_place_unless_that_may_be_missing() {
+    for (named, one_fails) in [(0, false), (1, false), (0, true), (1, true)] {
+        let node = node();
+        let (manager, _) = node.start();
+        let log = fill(&node, &manager);
+        let path = node.path("b");
+        let logs = manager.create_future(&partition("t", 0), path.to_str().unwrap()).unwrap().unwrap();
+        while logs.future.copy_from(&log).unwrap() > 0 {}
+        drop((log, logs, manager));
+        if one_fails {
+            node.disk.fail_below(&node.path("a"));
+        } else {
+            fs::remove_dir_all(node.path("a/t-0")).unwrap();
+        }
+        let manager = node.open();
+        let directory = Some(node.ids[named]);
+        manager.load(&|_, _| Some(HostedPartition { config: config(), directory, ..hosted() }), Arc::new(|_| {}));
+        let is_there = manager.get(&partition("t", 0)).is_ok();
+        assert_eq!(is_there, !one_fails || named == 1, "{named} {one_fails}");
+        assert_eq!(manager.futures().len(), usize::from(!is_there));
+    }
+}
+
+#[test]
+fn logs_are_made_where_they_are_wished_for_and_not_where_they_are_not() {
+    let node = node();
+    let (manager, _) = node.start();
+    let id = TopicId::random();
+    manager.prefer_dir(&partition("t", 0), node.ids[1]);
+    manager.prefer_dir(&partition("t", 1), node.ids[1]);
+    manager.get_or_create(&partition("t", 0), new_log(id)).unwrap();
+    // A wish counts more than the metadata, as in Kafka.
+    let named = NewLog { directory: Some(node.ids[0]), ..new_log(id) };
+    manager.get_or_create(&partition("t", 1), named).unwrap();
+    assert_eq!(node.ids.map(|dir| manager.logs_in(dir).len()), [0, 2]);
+    manager.update_cordoned(&[node.path("a").to_str().unwrap().to_owned()]);
+    manager.get_or_create(&partition("t", 2), new_log(id)).unwrap();
+    assert_eq!(node.ids.map(|dir| manager.logs_in(dir).len()), [0, 3]);
+    assert!(manager.is_cordoned(node.ids[0]) && !manager.is_cordoned(node.ids[1]));
+    manager.update_cordoned(&[]);
+    manager.get_or_create(&partition("t", 3), new_log(id)).unwrap();
+    assert_eq!(node.ids.map(|dir| manager.logs_in(dir).len()), [1, 3]);
+}
+
+#[test]
+fn paths_are_made_absolute_as_java_does() {
+    let here = std::env::current_dir().unwrap();
+    let text = |path: &str| absolute(Path::new(path)).into_os_string().into_string().unwrap();
+    assert_eq!(text("/a//b/"), "/a/b");
+    assert_eq!(text("/a/./b"), "/a/./b");
+    assert_eq!(text("x/y"), format!("{}/x/y", here.display()));
+    assert_eq!(text("./x"), format!("{}/./x", here.display()));
+}
