@@ -703,7 +703,9 @@ fn append_error(error: PartitionAppendError) -> CoordinatorError {
             | LeaderError::UnknownLeaderEpoch
             | LeaderError::Offline,
         )
-        | PartitionAppendError::Log(AppendError::Io(_) | AppendError::Offline) => CoordinatorError::NotCoordinator,
+        | PartitionAppendError::Log(AppendError::NoRoom(_) | AppendError::Io(_) | AppendError::Offline) => {
+            CoordinatorError::NotCoordinator
+        }
         PartitionAppendError::NotEnoughReplicas { .. } => CoordinatorError::NotAvailable(error.to_string()),
         PartitionAppendError::Invalid(_) | PartitionAppendError::Log(_) => CoordinatorError::Refused(error.to_string()),
     }

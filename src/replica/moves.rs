@@ -24,8 +24,9 @@ use super::assignments::Assignments;
 use super::partition::Partition;
 use crate::clock::Clock;
 use crate::storage::cleaner::Throttler;
+use crate::storage::disk::is_full;
 use crate::storage::log::{AppendError, ChangeError, CopyError, HandoverError, Log, ReadError};
-use crate::storage::manager::{FutureLog, LogManager, is_full};
+use crate::storage::manager::{FutureLog, LogManager};
 
 /// How much a turn copies, at most.
 const TURN_BYTES: usize = 4 << 20;
@@ -236,7 +237,8 @@ impl ReplicaMoves {
     fn failed(&self, moved: &mut Move, error: &CopyError) -> Turn {
         let partition = moved.partition.topic_partition();
         let io = match error {
-            CopyError::Append(AppendError::Io(error)) | CopyError::Change(ChangeError::Io(error)) => Some(error),
+            CopyError::Append(AppendError::NoRoom(error) | AppendError::Io(error))
+            | CopyError::Change(ChangeError::Io(error)) => Some(error),
             CopyError::Append(_) | CopyError::Change(_) | CopyError::Read(_) | CopyError::Invalid(_) => None,
         };
         if io.is_some_and(is_full) {

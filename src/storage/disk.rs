@@ -232,6 +232,11 @@ impl dyn Disk + '_ {
     }
 }
 
+/// Whether there was no room for what was to be written: nothing that a disk must be given up for.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// `path` with `suffix` at the end of its name: `a/b.log` and `.deleted` give `a/b.log.deleted`.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

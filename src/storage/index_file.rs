@@ -17,7 +17,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use thiserror::Error;
 
-use crate::storage::disk::DiskFile;
+use crate::storage::disk::{DiskFile, is_full};
 use crate::storage::file_cache::CachedFile;
 use crate::storage::log::Wait;
 
@@ -126,10 +126,11 @@ impl<E: Entry> IndexFile<E> {
             state.last = Some(entry);
             state.tail.len() * E::SIZE >= PAGE_SIZE
         };
-        if full {
-            self.write_out()?;
+        match if full { self.write_out() } else { Ok(()) } {
+            // They stay in memory until there is room.
+            Err(error) if is_full(&error) => Ok(()),
+            written => Ok(written?),
         }
-        Ok(())
     }
 
     /// Writes the entries that are only in memory to the file; not durable before the file is synced.

@@ -51,13 +51,15 @@ pub struct LeaderEpochFileCache {
     /// Ascending.
     entries: Vec<EpochEntry>,
     is_dirty: bool,
+    /// An entry could not be made durable, for want of room: it must be before a batch of its epoch is written.
+    is_owed: bool,
 }
 
 impl LeaderEpochFileCache {
     /// The entries in the partition's directory. A damaged file counts as none; the log then has to take the entries from its batches.
     pub fn open(disk: Arc<dyn Disk>, dir: Arc<Directory>) -> io::Result<LeaderEpochFileCache> {
         let read = checkpoint::read(&*disk, &dir.path().join(FILE_NAME), decode)?;
-        let mut cache = LeaderEpochFileCache { disk, dir, entries: Vec::new(), is_dirty: false };
+        let mut cache = LeaderEpochFileCache { disk, dir, entries: Vec::new(), is_dirty: false, is_owed: false };
         for entry in read.unwrap_or_default() {
             cache.insert(entry);
         }
@@ -65,10 +67,12 @@ impl LeaderEpochFileCache {
     }
 
     /// Notes that `epoch` begins at `start_offset` and makes it durable. An epoch that began already keeps its start,
-    /// unless the new one is earlier; entries that contradict the new one go. Returns whether anything changed.
+    /// unless the new one is earlier; entries that contradict the new one go. Returns whether anything changed. After an
+    /// error it is noted in memory only, and the next call tries again.
     pub fn assign(&mut self, epoch: LeaderEpoch, start_offset: Offset) -> io::Result<bool> {
         let changed = self.assign_unflushed(epoch, start_offset);
-        if changed {
+        if changed || self.is_owed {
+            self.is_owed = true;
             self.flush()?;
         }
         Ok(changed)
@@ -205,6 +209,7 @@ impl LeaderEpochFileCache {
             self.disk.write_file_atomically(&self.dir.path().join(FILE_NAME), encode(&self.entries).as_bytes())?;
             self.is_dirty = false;
         }
+        self.is_owed = false;
         Ok(())
     }
 }

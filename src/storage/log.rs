@@ -31,7 +31,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
-use tracing::error;
+use tracing::{debug, error};
 
 use crate::clock::Clock;
 use crate::config::TopicConfig;
@@ -83,7 +83,7 @@ pub struct LogParams {
 }
 
 /// See [`LogParams::on_failure`].
-pub type OnFailure = Arc<dyn Fn(&io::Error) + Send + Sync>;
+pub type OnFailure = Arc<dyn Fn(DiskTrouble<'_>) + Send + Sync>;
 
 /// Why a log cannot be opened. Damage is never a reason: it is repaired and reported.
 #[derive(Debug, Error)]
@@ -128,12 +128,24 @@ pub enum AppendError {
     /// RECORD_LIST_TOO_LARGE
     #[error("{size} bytes are more than a segment holds ({segment_bytes})")]
     LargerThanSegment { size: usize, segment_bytes: i32 },
-    /// The disk failed now (`ENOSPC`, `EIO`, …): the caller takes the log directory offline.
+    /// There is no room: KAFKA_STORAGE_ERROR. Nothing was written, and the log takes records again once there is.
+    #[error("the disk is full: {0}")]
+    NoRoom(#[source] io::Error),
+    /// The disk failed now: the caller takes the log directory offline.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The disk failed earlier, or the log was closed or deleted: KAFKA_STORAGE_ERROR.
     #[error("the log is offline")]
     Offline,
+}
+
+/// What a log tells of its disk.
+#[derive(Clone, Copy, Debug)]
+pub enum DiskTrouble<'a> {
+    /// The log has failed.
+    Failed(&'a io::Error),
+    /// Something was not written for want of room. The log goes on.
+    Full(&'a io::Error),
 }
 
 /// Why the log could not be changed.
@@ -464,9 +476,17 @@ impl Log {
     fn fail(&self, error: &io::Error) {
         if self.state.compare_exchange(OPEN, FAILED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             match &self.on_failure {
-                Some(on_failure) => on_failure(error),
+                Some(on_failure) => on_failure(DiskTrouble::Failed(error)),
                 None => error!(dir = %self.dir().display(), %error, "log failed and is offline"),
             }
+        }
+    }
+
+    /// There was no room for something; the log goes on.
+    fn tell_full(&self, error: &io::Error) {
+        match &self.on_failure {
+            Some(on_failure) => on_failure(DiskTrouble::Full(error)),
+            None => debug!(dir = %self.dir().display(), %error, "no room"),
         }
     }
 }

@@ -18,7 +18,8 @@ mod load;
 mod moving;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -27,7 +28,7 @@ use thiserror::Error;
 use tracing::{debug, error, info, warn};
 
 pub use load::{HostedPartition, LoadEvent, LoadReport};
-pub use moving::{DescribedLog, FutureLog, MoveError, absolute, is_full};
+pub use moving::{DescribedLog, FutureLog, MoveError, absolute};
 
 use self::directory::LogDir;
 use crate::config::TopicConfig;
@@ -35,8 +36,8 @@ use crate::storage::background::Lane;
 use crate::storage::cleaner::{CleanerConfig, HighWatermarks, LogCleaner};
 use crate::storage::dir_lock::LockError;
 use crate::storage::directory_name::{DirectoryKind, name_for};
-use crate::storage::disk::Space;
-use crate::storage::log::{Log, LogContext, LogOpenError, LogParams, OnFailure};
+use crate::storage::disk::{Space, is_full};
+use crate::storage::log::{DiskTrouble, Log, LogContext, LogOpenError, LogParams, OnFailure};
 use crate::storage::partition_metadata;
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
@@ -96,6 +97,9 @@ pub enum CreateError {
     /// KAFKA_STORAGE_ERROR
     #[error("no log directory can take {topic_partition}: {reason}")]
     Storage { topic_partition: TopicPartition, reason: String },
+    /// KAFKA_STORAGE_ERROR, until there is room.
+    #[error("no log directory has room for {topic_partition}: {reason}")]
+    Full { topic_partition: TopicPartition, reason: String },
     /// INCONSISTENT_TOPIC_ID
     #[error("{topic_partition} has topic id {found} here, not {expected}")]
     InconsistentTopicId { topic_partition: TopicPartition, expected: TopicId, found: TopicId },
@@ -180,7 +184,7 @@ impl LogManager {
             if dirs.iter().any(|dir| dir.path == *path) {
                 return Err(OpenError::Duplicate(path.clone()));
             }
-            dirs.push(Arc::new(LogDir::new(context.disk.clone(), path.clone(), *id)));
+            dirs.push(Arc::new(LogDir::new(&context, path.clone(), *id)));
         }
         let manager = LogManager {
             context,
@@ -296,26 +300,36 @@ impl LogManager {
             return Err(storage("a log directory is offline, and its log may be there".to_owned()));
         }
         let mut reason = String::from("all are offline");
+        let mut full: Vec<DirectoryId> = Vec::new();
         let wanted = self.wanted_dir(topic_partition, new.directory);
-        while let Some(dir) = self.place(wanted) {
-            match self.create_in(&dir, topic_partition, &new) {
+        while let Some(dir) = self.place(wanted, &full) {
+            let error = match self.create_in(&dir, topic_partition, &new) {
                 Ok(log) => return Ok(log),
-                Err(error) => {
-                    reason = error.to_string();
-                    self.take_offline(&dir, &reason);
-                    if wanted == Some(dir.id) {
-                        break;
-                    }
-                }
+                Err(error) => error,
+            };
+            reason = error.to_string();
+            let LogOpenError::Io { source, .. } = &error;
+            if is_full(source) {
+                dir.log_count.fetch_sub(1, Ordering::Relaxed);
+                dir.tell_full(source);
+                full.push(dir.id);
+                continue;
+            }
+            self.take_offline(&dir, &reason);
+            if wanted == Some(dir.id) {
+                break;
             }
         }
-        Err(storage(reason))
+        match full.is_empty() {
+            true => Err(storage(reason)),
+            false => Err(CreateError::Full { topic_partition: topic_partition.clone(), reason }),
+        }
     }
 
     /// Finds the directory for a new log, and counts it there: many may be made at the same time.
-    fn place(&self, wanted: Option<DirectoryId>) -> Option<Arc<LogDir>> {
+    fn place(&self, wanted: Option<DirectoryId>, full: &[DirectoryId]) -> Option<Arc<LogDir>> {
         let _one_at_a_time = self.placing.lock();
-        let online = || self.dirs.iter().filter(|dir| dir.is_online());
+        let online = || self.dirs.iter().filter(|dir| dir.is_online() && !full.contains(&dir.id));
         let given = online().find(|dir| Some(dir.id) == wanted);
         let fewest = |cordoned| {
             let dirs = online().filter(|dir| cordoned || !dir.is_cordoned());
@@ -336,10 +350,12 @@ impl LogManager {
         let path = dir.path.join(name_for(topic_partition, DirectoryKind::Current).to_string());
         let disk = &*self.context.disk;
         let made = disk.create_dir_all(&path).and_then(|()| partition_metadata::write(disk, &path, new.topic_id));
-        made.and_then(|()| disk.sync_dir(&dir.path))
-            .map_err(|source| LogOpenError::Io { path: path.clone(), source })?;
+        made.and_then(|()| disk.sync_dir(&dir.path)).map_err(|source| {
+            self.discard_if_full(&path, &source);
+            LogOpenError::Io { path: path.clone(), source }
+        })?;
         let params = LogParams {
-            dir: path,
+            dir: path.clone(),
             topic_partition: topic_partition.clone(),
             config: new.config.clone(),
             log_start_offset: Offset(0),
@@ -350,11 +366,29 @@ impl LogManager {
             progress: None,
             on_failure: Some(self.failure_handler(dir)),
         };
-        let (log, report) = Log::open(&self.context, params)?;
+        let (log, report) = Log::open(&self.context, params).inspect_err(|error| {
+            let LogOpenError::Io { source, .. } = error;
+            self.discard_if_full(&path, source);
+        })?;
         load::warn_of_repairs(topic_partition, &report);
         self.host(topic_partition, HostedLog { log: log.clone(), topic_id: new.topic_id, dir: dir.clone() });
         debug!(partition = %topic_partition, dir = %dir.path.display(), "created log");
         Ok(log)
+    }
+
+    /// Removes what was made of a new log for which there was no room.
+    fn discard_if_full(&self, path: &Path, error: &io::Error) {
+        if is_full(error)
+            && let Err(error) = self.context.disk.remove_dir_all(path)
+        {
+            warn!(path = %path.display(), %error, "cannot remove what was made of a log");
+        }
+    }
+
+    /// Tells of directories that were full and have room again. To be called every second or so. Returns whether one has.
+    pub fn look_for_room(&self) -> bool {
+        let regained: Vec<_> = self.dirs.iter().filter(|dir| dir.is_online() && dir.has_regained_room()).collect();
+        !regained.is_empty()
     }
 
     /// Enters a log. Returns one of the same partition that was there already, and stays.
@@ -422,10 +456,13 @@ impl LogManager {
     /// What a log in `dir` calls when the disk fails under it.
     fn failure_handler(self: &Arc<Self>, dir: &Arc<LogDir>) -> OnFailure {
         let (manager, dir) = (Arc::downgrade(self), dir.clone());
-        Arc::new(move |error| {
-            if let Some(manager) = manager.upgrade() {
-                manager.take_offline(&dir, &error.to_string());
+        Arc::new(move |trouble| match trouble {
+            DiskTrouble::Failed(error) => {
+                if let Some(manager) = manager.upgrade() {
+                    manager.take_offline(&dir, &error.to_string());
+                }
             }
+            DiskTrouble::Full(error) => dir.tell_full(error),
         })
     }
 

@@ -243,18 +243,23 @@ impl ProducerStateManager {
         }
     }
 
+    /// What [`Self::apply`] will give for these updates, so that it can be written before they are taken over.
+    pub fn aborted_by(&self, updates: &ProducerUpdates) -> Vec<AbortedTxn> {
+        if !updates.completed.iter().any(|txn| txn.aborted) {
+            return Vec::new();
+        }
+        let mut ongoing = self.ongoing.clone();
+        for append in &updates.appends {
+            let producer_id = append.updated().producer_id;
+            ongoing.extend(append.started_transactions().iter().map(|first_offset| (*first_offset, producer_id)));
+        }
+        updates.completed.iter().filter_map(|txn| close(&mut ongoing, txn)).collect()
+    }
+
     fn complete(&mut self, txn: &CompletedTxn) -> Option<AbortedTxn> {
-        // What stays unstable beyond the marker: the first open transaction of another producer.
-        let next_open = self.ongoing.iter().find(|(_, producer_id)| **producer_id != txn.producer_id);
-        let last_stable_offset = next_open.map_or(after(txn.last_offset), |(offset, _)| *offset);
-        self.ongoing.remove(&txn.first_offset);
+        let aborted = close(&mut self.ongoing, txn);
         self.unreplicated.insert(txn.first_offset, Unreplicated { marker_offset: txn.last_offset });
-        txn.aborted.then_some(AbortedTxn {
-            producer_id: txn.producer_id,
-            first_offset: txn.first_offset,
-            last_offset: txn.last_offset,
-            last_stable_offset,
-        })
+        aborted
     }
 
     // --- verification ----------------------------------------------------------------------------------------
@@ -436,9 +441,14 @@ impl ProducerStateManager {
         }
         let offset = self.map_end_offset;
         let bytes = snapshot::encode(self.active_producers().into_iter());
-        let file = self.disk.open(&snapshot_name(offset).path_in(&self.dir.path()), OpenMode::Create)?;
+        let path = snapshot_name(offset).path_in(&self.dir.path());
+        let file = self.disk.open(&path, OpenMode::Create)?;
         file.set_len(0)?;
-        file.write_all_at(&bytes, 0)?;
+        if let Err(error) = file.write_all_at(&bytes, 0) {
+            // A part of one would only be in the way, and take up room.
+            let _ = self.disk.remove_file(&path);
+            return Err(error);
+        }
         self.snapshots.insert(offset);
         self.last_snapshot_offset = offset;
         info!(%offset, producers = self.producers.len(), "wrote producer snapshot");
@@ -605,6 +615,20 @@ fn after(offset: Offset) -> Offset {
 /// Whether a producer may be forgotten: silent for too long, by the time of its records, and no transaction open.
 fn is_expired(entry: &ProducerStateEntry, now_ms: i64, expiration_ms: i64) -> bool {
     entry.current_txn_first_offset.is_none() && now_ms.saturating_sub(entry.last_timestamp) >= expiration_ms
+}
+
+/// Takes a transaction out of the open ones; returns the entry for the transaction index if it was aborted.
+fn close(ongoing: &mut BTreeMap<Offset, ProducerId>, txn: &CompletedTxn) -> Option<AbortedTxn> {
+    // What stays unstable beyond the marker: the first open transaction of another producer.
+    let next_open = ongoing.iter().find(|(_, producer_id)| **producer_id != txn.producer_id);
+    let last_stable_offset = next_open.map_or(after(txn.last_offset), |(offset, _)| *offset);
+    ongoing.remove(&txn.first_offset);
+    txn.aborted.then_some(AbortedTxn {
+        producer_id: txn.producer_id,
+        first_offset: txn.first_offset,
+        last_offset: txn.last_offset,
+        last_stable_offset,
+    })
 }
 
 #[cfg(test)]

@@ -272,6 +272,11 @@ impl LogSegment {
         self.with_txn_index(true, |index| index.map_or(Ok(()), |index| index.append(aborted)))
     }
 
+    /// Removes the aborted transactions whose marker is at or above `offset`.
+    pub fn discard_aborted(&self, offset: Offset) -> Result<(), TxnIndexError> {
+        self.with_txn_index(false, |index| index.map_or(Ok(()), |index| index.truncate_to(offset)))
+    }
+
     /// Removes everything from `position`, where the batch that begins at `offset` or the first behind it stands.
     pub fn truncate(&self, offset: Offset, position: u64) -> Result<(), ReadError> {
         self.offset_index.truncate_to(offset)?;

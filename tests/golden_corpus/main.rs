@@ -274,7 +274,7 @@ fn check_describe_log_dirs_response(frame: &Bytes, header: &RequestHeader, _: By
     let list = |json: &Value| json.as_array().expect("a list").clone();
     let int = |json: &Value| json.as_i64().unwrap_or(-1);
     let text = |json: &Value| json.as_str().expect("a text").to_owned();
-    let results = list(&json["results"]).iter().map(|result| LogDirResult {
+    let results = list(&json["results"]).into_iter().map(|result| LogDirResult {
         error_code: int(&result["errorCode"]) as i16,
         log_dir: text(&result["logDir"]),
         topics: list(&result["topics"])

@@ -298,7 +298,9 @@ impl WriteError {
             WriteError::Append(error) => match error {
                 PartitionAppendError::Leader(_) => ErrorCode::NotLeaderOrFollower,
                 PartitionAppendError::NotEnoughReplicas { .. } => ErrorCode::NotEnoughReplicas,
-                PartitionAppendError::Log(AppendError::Io(_) | AppendError::Offline) => ErrorCode::KafkaStorageError,
+                PartitionAppendError::Log(AppendError::NoRoom(_) | AppendError::Io(_) | AppendError::Offline) => {
+                    ErrorCode::KafkaStorageError
+                }
                 PartitionAppendError::Log(AppendError::Producer(error)) => match error {
                     ProducerStateError::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
                     ProducerStateError::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,

@@ -79,6 +79,14 @@ impl Node {
         self.replicas.partition(topic, PartitionId(partition))
     }
 
+    /// The disk fails under a partition.
+    fn fail(&self, topic: &str, partition: i32) {
+        self.faults.syncs_fail.store(true, Ordering::Relaxed);
+        let log = self.logs.get(&TopicPartition::new(topic, partition)).unwrap();
+        log.flush(log.log_end_offset()).unwrap_err();
+        self.faults.syncs_fail.store(false, Ordering::Relaxed);
+    }
+
     /// How many logs lie in each directory.
     fn placed(&self) -> [usize; 2] {
         let dirs = self.logs.log_dirs();
@@ -311,9 +319,8 @@ fn a_directory_that_fails_takes_its_partitions_offline_and_no_others() {
     assert_eq!(failing.len(), 2);
     let held: Vec<_> = (0..4).map(|n| node.partition("t", n).unwrap()).collect();
 
-    node.faults.room.store(0, Ordering::Relaxed);
-    append(&held[failing[0] as usize], 10).unwrap_err();
-    node.faults.room.store(-1, Ordering::Relaxed);
+    append(&held[failing[0] as usize], 10).unwrap();
+    node.fail("t", failing[0]);
     for n in 0..4 {
         match append(&held[n as usize], 10) {
             Err(PartitionAppendError::Leader(LeaderError::Offline)) => assert!(failing.contains(&n)),
@@ -410,11 +417,10 @@ fn what_lies_where_is_told() {
 fn without_a_directory_to_lie_in_a_partition_is_offline() {
     let mut node = Node::new();
     node.apply(vec![topic("t", 1), partition(1, 0), partition(1, 1)]);
-    node.faults.room.store(0, Ordering::Relaxed);
     for n in 0..2 {
-        append(&node.partition("t", n).unwrap(), 10).unwrap_err();
+        append(&node.partition("t", n).unwrap(), 10).unwrap();
+        node.fail("t", n);
     }
-    node.faults.room.store(-1, Ordering::Relaxed);
     node.apply(vec![topic("u", 2), partition(2, 0)]);
     assert_eq!(node.partition("u", 0).map(drop), Err(LookupError::Offline));
     assert_eq!(node.replicas.high_watermarks().len(), 2, "those that were online once");

@@ -428,16 +428,21 @@ fn a_flush_that_fails_is_an_acknowledgement_that_never_comes() {
 }
 
 #[test]
-fn a_write_that_fails_takes_the_partition_offline() {
+fn a_full_disk_refuses_records_until_there_is_room() {
     let fixture = Fixture::new();
     let partition = fixture.leader();
     append(&partition, &["a"]);
     fixture.faults.room.store(10, Ordering::Relaxed);
     let failed = partition.append(batch(&["b"]), RequiredAcks::Leader, NOW_MS).unwrap_err();
-    assert!(matches!(failed, PartitionAppendError::Log(AppendError::Io(_))), "{failed}");
+    assert!(matches!(failed, PartitionAppendError::Log(AppendError::NoRoom(_))), "{failed}");
+    // It leads on, in a new epoch, too, and can be read.
+    partition.apply(&led_by(LOCAL, 1), LOCAL).unwrap();
+    assert_eq!((partition.high_watermark(), partition.log_end_offset()), (Offset(1), Offset(1)));
+    fixture.faults.room.store(0, Ordering::Relaxed);
+    partition.append(batch(&["b"]), RequiredAcks::Leader, NOW_MS).unwrap_err();
     fixture.faults.room.store(-1, Ordering::Relaxed);
-    assert_offline(&partition);
-    assert_eq!(partition.wait_for(Offset(9)).try_recv(), Ok(Reached::Never));
+    append(&partition, &["b"]);
+    assert_eq!((partition.high_watermark(), partition.log().latest_epoch()), (Offset(2), Some(LeaderEpoch(1))));
 }
 
 #[test]

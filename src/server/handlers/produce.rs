@@ -507,7 +507,7 @@ fn describe_failure(
         },
         PartitionAppendError::Log(error) => match error {
             AppendError::LargerThanSegment { .. } => (ErrorCode::RecordListTooLarge, false),
-            AppendError::Io(_) | AppendError::Offline => (storage_error(version), false),
+            AppendError::NoRoom(_) | AppendError::Io(_) | AppendError::Offline => (storage_error(version), false),
             AppendError::UnexpectedOffset { .. } => (ErrorCode::UnknownServerError, true),
             AppendError::Producer(error) => (producer_code(error), true),
         },

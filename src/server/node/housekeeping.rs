@@ -18,6 +18,9 @@ const LATE_TRANSACTIONS_INTERVAL_MS: i64 = 60_000;
 /// How often clients that do not come are looked for.
 const OVERDUE_CLIENTS_INTERVAL_MS: i64 = 5_000;
 
+/// How often it is looked whether a full log directory has room again.
+const ROOM_INTERVAL_MS: i64 = 1_000;
+
 /// Starts the jobs; they end with the set.
 pub(super) fn spawn(jobs: &mut JoinSet<()>, broker: Arc<Broker>, logs: Arc<LogManager>) {
     let config = broker.config.clone();
@@ -36,6 +39,9 @@ pub(super) fn spawn(jobs: &mut JoinSet<()>, broker: Arc<Broker>, logs: Arc<LogMa
     });
     every(i64::from(config.log_flush_start_offset_checkpoint_interval_ms), initial, |_, logs| {
         logs.checkpoint_log_start_offsets();
+    });
+    every(ROOM_INTERVAL_MS, ROOM_INTERVAL_MS, |_, logs| {
+        logs.look_for_room();
     });
     let high_watermark_interval_ms = config.replica_high_watermark_checkpoint_interval_ms;
     every(high_watermark_interval_ms, high_watermark_interval_ms, |broker, logs| {

@@ -15,6 +15,7 @@ use crate::record::batch::{BatchHeader, NO_TIMESTAMP};
 use crate::record::control::ControlRecord;
 use crate::record::record::Records;
 use crate::storage::background::Lane;
+use crate::storage::disk::is_full;
 use crate::storage::file_name::MAX_BASE_OFFSET;
 use crate::storage::index_file::IndexError;
 use crate::storage::log::{
@@ -23,6 +24,7 @@ use crate::storage::log::{
 use crate::storage::producer_state::{Analysis, BatchKind, EndTransactionMarker, ProducerBatch, ProducerUpdates};
 use crate::storage::segment::{BatchPosition, LogSegment, txn_io};
 use crate::storage::time_index::TimestampEntry;
+use crate::storage::txn_index::AbortedTxn;
 use crate::storage::validate::{AppendOrigin, ValidatedRecords};
 use crate::storage::{offset_index, time_index};
 use crate::types::{LeaderEpoch, Offset};
@@ -87,8 +89,17 @@ impl Log {
                 return Ok(AppendInfo { duplicate: true, ..info });
             }
         };
-        let written = self.write(writer, records, &config, first_offset, last_offset, updates);
-        written.inspect_err(|error| self.fail(error))?;
+        match self.write(writer, records, &config, first_offset, last_offset, updates) {
+            Ok(()) => {}
+            Err(WriteError::Undone(error)) => {
+                self.tell_full(&error);
+                return Err(AppendError::NoRoom(error));
+            }
+            Err(WriteError::Failed(error)) => {
+                self.fail(&error);
+                return Err(AppendError::Io(error));
+            }
+        }
         Ok(self.appended(first_offset, last_offset, records.log_append_time_ms))
     }
 
@@ -103,7 +114,7 @@ impl Log {
         }
     }
 
-    /// All that changes something. Any error is the disk's.
+    /// All that changes something. Any error is the disk's; one for want of room leaves all as it was.
     fn write(
         &self,
         writer: &mut Writer,
@@ -112,34 +123,33 @@ impl Log {
         first_offset: Offset,
         last_offset: Offset,
         updates: ProducerUpdates,
-    ) -> io::Result<()> {
+    ) -> Result<(), WriteError> {
         writer.has_changed = true;
-        self.assign_epochs(records)?;
+        // What these two leave behind is right, whether the batches follow or not.
+        self.assign_epochs(records).map_err(WriteError::of)?;
         let now_ms = self.context.clock.now_ms();
         let mut segment = self.active_segment();
-        if must_roll(&segment, &mut writer.active, config, records, last_offset, now_ms)? {
-            segment = self.roll_to(writer, first_offset)?;
+        if must_roll(&segment, &mut writer.active, config, records, last_offset, now_ms).map_err(WriteError::Failed)? {
+            segment = self.roll_to(writer, first_offset).map_err(WriteError::of)?;
         }
 
         let start = segment.size();
-        write_batches(&segment, records).inspect_err(|_| {
-            // Whatever part was written must not be taken for records: not by a recovery, and not by Kafka.
-            let _ = segment.discard_unpublished();
-        })?;
+        let has_producers = has_producers(records);
+        let aborted = if has_producers { writer.producers.aborted_by(&updates) } else { Vec::new() };
+        write_batches(&segment, records)
+            .and_then(|()| self.index_aborted(&segment, &aborted))
+            .map_err(|error| self.take_back(&segment, first_offset, &aborted, error))?;
         let end = start + records.size_in_bytes as u64;
         if start == 0 {
             writer.active.first_timestamp = Some(records.max_timestamp);
         }
-        self.index_batches(&mut writer.active, &segment, records, config, start)?;
+        self.index_batches(&mut writer.active, &segment, records, config, start).map_err(WriteError::Failed)?;
 
-        if !has_producers(records) {
+        if !has_producers {
             writer.producers.update_map_end_offset(last_offset.plus(1));
         } else {
-            for aborted in writer.producers.apply(updates, last_offset.plus(1)) {
-                segment.append_aborted(&aborted).map_err(txn_io)?;
-                // The first one of a segment has made a file.
-                self.has_unsynced_names.store(true, Ordering::Release);
-            }
+            let indexed = writer.producers.apply(updates, last_offset.plus(1));
+            debug_assert_eq!(indexed, aborted, "what was said of the updates is what they do");
             if let Some(marker) = records.batches.iter().rev().find(|batch| batch.header.is_control()) {
                 self.markers.last.store(marker.header.last_offset().0, Ordering::Release);
             }
@@ -153,6 +163,34 @@ impl Log {
         });
         self.pace_writeback(&mut writer.active, &segment, config, end);
         Ok(())
+    }
+
+    fn index_aborted(&self, segment: &LogSegment, aborted: &[AbortedTxn]) -> io::Result<()> {
+        for aborted in aborted {
+            segment.append_aborted(aborted).map_err(txn_io)?;
+            // The first one of a segment has made a file.
+            self.has_unsynced_names.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Takes back what was written of batches and their aborted transactions: whatever part there is must not be taken for
+    /// records, not by a recovery, and not by Kafka.
+    fn take_back(
+        &self,
+        segment: &LogSegment,
+        first_offset: Offset,
+        aborted: &[AbortedTxn],
+        error: io::Error,
+    ) -> WriteError {
+        let mut taken_back = segment.discard_unpublished();
+        if !aborted.is_empty() && taken_back.is_ok() {
+            taken_back = segment.discard_aborted(first_offset).map_err(txn_io);
+        }
+        match taken_back {
+            Ok(()) => WriteError::of(error),
+            Err(worse) => WriteError::Failed(if is_full(&error) { worse } else { error }),
+        }
     }
 
     /// The epochs of the batches, durable before the batches are there.
@@ -214,6 +252,23 @@ impl Log {
                 let _ = segment.reserve(reserve);
             }
         });
+    }
+}
+
+/// Why nothing was appended.
+enum WriteError {
+    /// For want of room. All is as it was.
+    Undone(io::Error),
+    /// Nobody knows what the disk holds.
+    Failed(io::Error),
+}
+
+impl WriteError {
+    fn of(error: io::Error) -> WriteError {
+        match is_full(&error) {
+            true => WriteError::Undone(error),
+            false => WriteError::Failed(error),
+        }
     }
 }
 

@@ -14,8 +14,8 @@ use tracing::error;
 use crate::record::batch::HEADER_SIZE;
 use crate::storage::background::Lane;
 use crate::storage::directory_name::{self, DirectoryKind};
-use crate::storage::disk::DiskFile;
-use crate::storage::file_name::{FileState, MAX_BASE_OFFSET};
+use crate::storage::disk::{DiskFile, is_full};
+use crate::storage::file_name::{FileKind, FileName, FileState, MAX_BASE_OFFSET};
 use crate::storage::index_file::IndexError;
 use crate::storage::log::append::{index_io, producer_batch};
 use crate::storage::log::{ActiveSegment, CLOSED, ChangeError, FlushError, Log, LogEnd, OPEN, ReadError, Wait, Writer};
@@ -28,9 +28,15 @@ use crate::types::{LeaderEpoch, Offset};
 
 impl Log {
     /// Notes that `epoch` begins at `start_offset`: this node leads from there on, or follows who does. Durable on
-    /// return.
+    /// return, or, if there is no room, before the first batch of the epoch is written.
     pub fn assign_epoch(&self, epoch: LeaderEpoch, start_offset: Offset) -> Result<(), ChangeError> {
-        self.change(|| Ok(self.epochs.lock().assign(epoch, start_offset).map(drop)?))
+        self.change(|| match self.epochs.lock().assign(epoch, start_offset) {
+            Err(error) if is_full(&error) => {
+                self.tell_full(&error);
+                Ok(())
+            }
+            assigned => Ok(assigned.map(drop)?),
+        })
     }
 
     /// Makes `to` the first readable offset (DeleteRecords, or a follower copying its leader). Never moves back; returns
@@ -67,13 +73,25 @@ impl Log {
         self.change(|| {
             let mut segments = Vec::clone(&self.segments.load());
             let ages = self.segment_ages(&segments)?;
-            let count =
+            let mut count =
                 retention::deletable(&ages, self.log_start_offset(), high_watermark, &self.config.load(), now_ms);
             if count == 0 {
                 return Ok(0);
             }
             if count == segments.len() {
-                segments.push(self.roll_to(&mut writer, self.log_end_offset())?);
+                match self.roll_to(&mut writer, self.log_end_offset()) {
+                    Ok(new) => segments.push(new),
+                    // The others are a beginning. The last one has no index entries that would have to be kept.
+                    Err(error) if is_full(&error) => {
+                        self.tell_full(&error);
+                        match self.replace_last(&mut writer) {
+                            Ok(new) => segments.push(new),
+                            Err(error) if is_full(&error) => count -= 1,
+                            Err(error) => return Err(error.into()),
+                        }
+                    }
+                    Err(error) => return Err(error.into()),
+                }
             }
             let kept = segments.split_off(count);
             // Readers first lose the offsets, then the segments.
@@ -148,8 +166,11 @@ impl Log {
             _ => return Err(FlushError::offline()),
         }
         let result = self.close_files(&mut writer);
-        if let Err(error) = &result {
-            self.fail(error);
+        match &result {
+            Ok(()) => {}
+            // The records are on disk; what is missing beside them the next start makes anew.
+            Err(error) if is_full(error) => self.tell_full(error),
+            Err(error) => self.fail(error),
         }
         self.state.store(CLOSED, Ordering::Release);
         result.map_err(|error| FlushError::Failed(Arc::new(error)))
@@ -160,17 +181,25 @@ impl Log {
             return self.epochs.lock().flush();
         }
         let active = self.active_segment();
-        active.seal().map_err(index_io)?;
+        let mut lacking = None;
+        let mut unless_full = |result: io::Result<()>| match result {
+            Err(error) if is_full(&error) => {
+                lacking = Some(error);
+                Ok(())
+            }
+            result => result,
+        };
+        unless_full(active.seal().map_err(index_io))?;
         if writer.active.reserved > active.size() {
             active.release_reserved()?;
         }
-        if let Some(snapshot) = writer.producers.take_snapshot()? {
-            snapshot.sync_data()?;
-        }
-        self.epochs.lock().flush()?;
+        let snapshot = writer.producers.take_snapshot();
+        unless_full(snapshot.and_then(|snapshot| snapshot.map_or(Ok(()), |snapshot| snapshot.sync_data())))?;
+        unless_full(self.epochs.lock().flush())?;
         self.has_unsynced_names.store(true, Ordering::Release);
         self.sync_below(self.log_end_offset())?;
-        active.sync_all()
+        active.sync_all()?;
+        lacking.map_or(Ok(()), Err)
     }
 
     /// Takes the log out of use and renames its directory to `topic-partition.uuid-delete`; `file.delete.delay.ms` later
@@ -238,9 +267,44 @@ impl Log {
         if writer.active.reserved > old.size() {
             old.release_reserved()?;
         }
-        let new = Arc::new(LogSegment::create(&self.context.files, &self.dir, base_offset)?);
+        let new = self.create_segment(base_offset)?;
         writer.producers.update_map_end_offset(base_offset);
-        let snapshot = writer.producers.take_snapshot()?;
+        let snapshot = writer.producers.take_snapshot().inspect_err(|_| self.discard_segment(base_offset))?;
+        Ok(self.begin_segment(writer, new, snapshot))
+    }
+
+    /// As [`Self::roll_to`], for a last segment that is about to be deleted, on a disk that is full: it is not completed,
+    /// and the producers' state may be missing until the next roll or close. After a crash before that it is what the
+    /// batches left tell.
+    fn replace_last(&self, writer: &mut Writer) -> io::Result<Arc<LogSegment>> {
+        let base_offset = self.log_end_offset();
+        let new = self.create_segment(base_offset)?;
+        writer.producers.update_map_end_offset(base_offset);
+        let snapshot = writer.producers.take_snapshot().unwrap_or_default();
+        Ok(self.begin_segment(writer, new, snapshot))
+    }
+
+    fn create_segment(&self, base_offset: Offset) -> io::Result<Arc<LogSegment>> {
+        let created = LogSegment::create(&self.context.files, &self.dir, base_offset);
+        created.map(Arc::new).inspect_err(|_| self.discard_segment(base_offset))
+    }
+
+    /// Removes what was made of a segment that did not come to be. What is left does no harm: it is empty.
+    fn discard_segment(&self, base_offset: Offset) {
+        for kind in [FileKind::Log, FileKind::OffsetIndex, FileKind::TimeIndex] {
+            let path = FileName::new(base_offset, kind).path_in(&self.dir.path());
+            let _ = self.context.disk.remove_if_exists(&path);
+        }
+    }
+
+    /// Has a new segment written to from now on.
+    fn begin_segment(
+        &self,
+        writer: &mut Writer,
+        new: Arc<LogSegment>,
+        snapshot: Option<Arc<dyn DiskFile>>,
+    ) -> Arc<LogSegment> {
+        let base_offset = new.base_offset();
         self.start_writing(writer, 0);
         self.has_unsynced_names.store(true, Ordering::Release);
 
@@ -249,7 +313,7 @@ impl Log {
         self.segments.store(Arc::new(segments));
         self.publish_end(LogEnd { offset: self.log_end_offset(), segment_base_offset: base_offset, position: 0 });
         self.finish_roll_later(new.clone(), snapshot);
-        Ok(new)
+        new
     }
 
     /// The last segment, `size` bytes long, is written to from now on.
@@ -393,8 +457,11 @@ impl Log {
                 return;
             };
             let flushed = log.epochs.lock().flush();
-            if let Err(error) = ignore_missing(flushed) {
-                log.fail(&error);
+            match ignore_missing(flushed) {
+                Ok(()) => {}
+                // Tried again with the next change, or when the log is closed.
+                Err(error) if is_full(&error) => log.tell_full(&error),
+                Err(error) => log.fail(&error),
             }
         });
     }

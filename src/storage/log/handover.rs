@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 
 use thiserror::Error;
 
+use crate::storage::disk::is_full;
 use crate::storage::log::flush::Done;
 use crate::storage::log::{CLOSED, ChangeError, Log, OPEN, Writer};
 use crate::types::Offset;
@@ -61,7 +62,10 @@ impl Log {
             ChangeError::Offline => HandoverError::Copy(io::Error::other("it is offline")),
         })?;
         copy.take_over(self, &writer, end, dir).map_err(|error| {
-            copy.fail(&error);
+            match is_full(&error) {
+                true => copy.tell_full(&error),
+                false => copy.fail(&error),
+            }
             HandoverError::Copy(error)
         })?;
 

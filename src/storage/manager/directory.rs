@@ -9,13 +9,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use tracing::{error, info};
 
+use crate::clock::Clock;
 use crate::storage::checkpoint::{
     CLEANER_OFFSETS, CleanShutdownFile, HIGH_WATERMARKS, LOG_START_OFFSETS, OffsetCheckpointFile, RECOVERY_POINTS,
 };
 use crate::storage::dir_lock::{DirLock, LockError};
 use crate::storage::disk::Disk;
+use crate::storage::log::LogContext;
 use crate::types::{DirectoryId, Offset, TopicPartition};
+
+/// What is told of a directory without room is not told more often than this.
+const TELL_INTERVAL_MS: i64 = 60_000;
+/// A directory has room again when nothing was refused for so long,
+const QUIET_MS: i64 = 2_000;
+/// and so much is free.
+const MIN_ROOM_BYTES: u64 = 1 << 20;
+
+/// Whether a directory lacks room.
+struct Fullness {
+    is_full: bool,
+    /// When something was refused last.
+    refused_ms: i64,
+    told_ms: i64,
+    is_told: bool,
+}
+
+impl Default for Fullness {
+    fn default() -> Fullness {
+        Fullness { is_full: false, refused_ms: 0, told_ms: i64::MIN, is_told: false }
+    }
+}
 
 /// A log directory.
 pub struct LogDir {
@@ -24,6 +49,8 @@ pub struct LogDir {
     pub id: DirectoryId,
     is_online: AtomicBool,
     is_cordoned: AtomicBool,
+    full: Mutex<Fullness>,
+    clock: Arc<dyn Clock>,
     lock: Mutex<Option<DirLock>>,
     /// How many logs are open here, or are being made.
     pub log_count: AtomicUsize,
@@ -38,11 +65,14 @@ pub struct LogDir {
 }
 
 impl LogDir {
-    pub fn new(disk: Arc<dyn Disk>, path: PathBuf, id: DirectoryId) -> LogDir {
+    pub fn new(context: &LogContext, path: PathBuf, id: DirectoryId) -> LogDir {
+        let disk = context.disk.clone();
         let checkpoint = |name| Checkpoint::new(OffsetCheckpointFile::new(disk.clone(), &path, name));
         LogDir {
             is_online: AtomicBool::new(true),
             is_cordoned: AtomicBool::new(false),
+            full: Mutex::default(),
+            clock: context.clock.clone(),
             lock: Mutex::new(None),
             log_count: AtomicUsize::new(0),
             recovery_points: checkpoint(RECOVERY_POINTS),
@@ -73,6 +103,37 @@ impl LogDir {
 
     pub fn is_online(&self) -> bool {
         self.is_online.load(Ordering::Acquire)
+    }
+
+    /// There was no room for something. Told to the operator once until there is, and once a minute at most.
+    pub fn tell_full(&self, error: &io::Error) {
+        let now_ms = self.clock.now_ms();
+        let mut full = self.full.lock();
+        full.refused_ms = now_ms;
+        if !std::mem::replace(&mut full.is_full, true) && now_ms.saturating_sub(full.told_ms) >= TELL_INTERVAL_MS {
+            full.told_ms = now_ms;
+            full.is_told = true;
+            error!(dir = %self.path.display(), %error, "log directory is full: records are refused until there is room; what is \
+                there can be read and deleted");
+        }
+    }
+
+    /// Whether there is room again, now, for the first time since it was full.
+    pub fn has_regained_room(&self) -> bool {
+        let now_ms = self.clock.now_ms();
+        let mut full = self.full.lock();
+        if !full.is_full || now_ms.saturating_sub(full.refused_ms) < QUIET_MS {
+            return false;
+        }
+        let usable = self.disk.space(&self.path).map_or(u64::MAX, |space| space.usable);
+        if usable < MIN_ROOM_BYTES {
+            return false;
+        }
+        full.is_full = false;
+        if std::mem::take(&mut full.is_told) {
+            info!(dir = %self.path.display(), usable, "log directory has room again");
+        }
+        true
     }
 
     /// It takes no new logs but those that are wanted there.

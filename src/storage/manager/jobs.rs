@@ -7,6 +7,7 @@
 //! | [`LogManager::checkpoint_log_start_offsets`] | `log.flush.start.offset.checkpoint.interval.ms` |
 //! | [`LogManager::checkpoint_high_watermarks`] | `replica.high.watermark.checkpoint.interval.ms` |
 //! | [`LogManager::checkpoint_cleaner_offsets`] | each look of a cleaner thread |
+//! | [`LogManager::look_for_room`] | second |
 //! | [`LogManager::remove_expired_producers`] | `producer.id.expiration.check.interval.ms` |
 //!
 //! Retention is not among them: it depends on the high watermarks, so the replica layer has each log apply it.
@@ -21,6 +22,7 @@ use tracing::{debug, warn};
 
 use super::directory::LogDir;
 use super::{LogManager, Stage};
+use crate::storage::disk::is_full;
 use crate::types::{Offset, TopicPartition};
 
 impl LogManager {
@@ -128,6 +130,12 @@ impl LogManager {
             return;
         }
         if let Err(error) = write() {
+            if is_full(&error) {
+                // The old one stays, and the next occasion comes.
+                debug!(dir = %dir.path.display(), %error, what, "no room for a checkpoint");
+                dir.tell_full(&error);
+                return;
+            }
             warn!(dir = %dir.path.display(), %error, what, "cannot write checkpoint");
             self.take_offline(dir, &format!("cannot write {what}: {error}"));
         }

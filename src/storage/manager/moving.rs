@@ -5,7 +5,6 @@
 //! [`crate::storage::log::HandoverError`]. A move that is no longer wanted ends with [`LogManager::remove_future`]. A future
 //! log that is found at a start is opened as such, for the move to go on.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +16,7 @@ use super::directory::LogDir;
 use super::{HostedLog, LogManager, Stage, load};
 use crate::clock::Clock;
 use crate::storage::directory_name::{DirectoryKind, MAX_LENGTH, name_for, untruncated_length};
+use crate::storage::disk::is_full;
 use crate::storage::log::{Confirmations, HandoverError, Log, LogOpenError, LogParams};
 use crate::storage::partition_metadata;
 use crate::storage::recovery::DamagePolicy;
@@ -384,11 +384,6 @@ impl LogManager {
     ) -> Option<DirectoryId> {
         self.preferred.lock().remove(topic_partition).or(named)
     }
-}
-
-/// There is no room, which is nothing that a disk must be given up for.
-pub fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// A path as Java makes it absolute: behind the working directory, without what does not count between names.

@@ -73,7 +73,7 @@ fn a_failed_flush_is_final() {
     let context = fixture.context();
     let failures = Arc::new(AtomicUsize::new(0));
     let counted = failures.clone();
-    let on_failure: OnFailure = Arc::new(move |_: &io::Error| {
+    let on_failure: OnFailure = Arc::new(move |_: DiskTrouble<'_>| {
         counted.fetch_add(1, Ordering::Relaxed);
     });
     let (log, _) = Log::open(&context, LogParams { on_failure: Some(on_failure), ..fixture.params() }).unwrap();
@@ -101,22 +101,106 @@ fn a_failed_flush_is_final() {
 }
 
 #[test]
-fn a_full_disk_fails_the_log_and_leaves_no_half_batch() {
+fn a_full_disk_refuses_records_and_leaves_no_half_batch() {
     let fixture = Fixture::new();
     let log = fixture.open();
     append(&log, batch(1, 100, 0));
     let size = log.size();
     fixture.faults.room.store(50, Ordering::Relaxed);
     let full = log.append_as_leader(batch(1, 100, 0), LeaderEpoch(3), AppendOrigin::Client, Default::default());
-    assert!(matches!(full, Err(AppendError::Io(error)) if error.kind() == io::ErrorKind::StorageFull));
-    assert!(log.is_offline());
+    assert!(matches!(full, Err(AppendError::NoRoom(error)) if error.kind() == io::ErrorKind::StorageFull));
+    assert!(!log.is_offline());
     assert_eq!(log.log_end_offset(), Offset(1));
     assert_eq!(read(&log, 0, 1000, 1), [(0, 0)]);
     assert_eq!(std::fs::metadata(log.dir().join("00000000000000000000.log")).unwrap().len(), size);
-    fixture.faults.room.store(-1, Ordering::Relaxed);
     let (log, report) = fixture.reopen(log, false);
     assert_eq!((log.log_end_offset(), report.repairs), (Offset(1), vec![]));
+    fixture.faults.room.store(-1, Ordering::Relaxed);
     append(&log, batch(1, 100, 0));
+}
+
+/// The disk is full after each possible number of bytes, in the midst of batches, indexes, snapshots, epochs and transaction
+/// indexes, and has room again: what was refused is taken then, and the log is the one of a disk that was never full, after
+/// a crash, too.
+#[test]
+fn a_disk_that_was_full_at_any_byte_leaves_no_trace() {
+    let config = TopicConfig { segment_bytes: 700, index_interval_bytes: 0, ..TopicConfig::default() };
+    let steps = || {
+        let mut steps: Vec<ValidatedRecords> = Vec::new();
+        for round in 0..6 {
+            steps.push(batch(2, 60, NOW_MS + round));
+            for producer in [1, 2] {
+                steps.push(transactions::produced(producer, 0, round as i32, 1, true));
+            }
+            steps.push(transactions::marker(1, 0, round % 2 == 0));
+            steps.push(transactions::marker(2, 0, false));
+        }
+        steps
+    };
+    let kept = |log: &Log| {
+        log.on_high_watermark(log.log_end_offset());
+        let (mut records, mut aborted) = (BytesMut::new(), Vec::new());
+        let mut next = Offset(0);
+        while next < log.log_end_offset() {
+            let read = log.read(next, 1 << 20, log.log_end_offset(), true, Wait::ForDisk).unwrap();
+            aborted.extend(log.aborted_transactions_in(&read, next, Wait::ForDisk).unwrap());
+            let part = bytes_of(&read.slice);
+            next = batches(&part).last().unwrap().unwrap().last_offset().plus(1);
+            records.extend_from_slice(&part);
+        }
+        let producers: Vec<_> =
+            log.with_producers(|producers| producers.active_producers().into_iter().cloned().collect());
+        (records, aborted, producers, log.first_unstable_offset(), log.latest_epoch())
+    };
+    let write = |fixture: &Fixture, log: &Log, room: Option<i64>| {
+        let mut refusals = 0;
+        fixture.faults.room.store(room.unwrap_or(-1), Ordering::Relaxed);
+        log.assign_epoch(LeaderEpoch(3), Offset(0)).unwrap();
+        for records in steps() {
+            let origin = match records.batches[0].header.is_control() {
+                true => AppendOrigin::Coordinator,
+                false => AppendOrigin::Client,
+            };
+            loop {
+                match log.append_as_leader(records.clone(), LeaderEpoch(3), origin, Default::default()) {
+                    Ok(_) => break,
+                    Err(AppendError::NoRoom(_)) => {
+                        refusals += 1;
+                        assert!(!log.is_offline());
+                        // What is refused once is refused as long as there is no room.
+                        if refusals > 1 {
+                            fixture.faults.room.store(-1, Ordering::Relaxed);
+                        }
+                    }
+                    Err(error) => panic!("{room:?}: {error}"),
+                }
+            }
+        }
+        fixture.faults.room.store(-1, Ordering::Relaxed);
+        refusals
+    };
+    let expected = {
+        let fixture = Fixture::with(config.clone());
+        let log = fixture.open();
+        write(&fixture, &log, None);
+        kept(&log)
+    };
+    assert!(expected.1.len() > 3);
+    let mut room = 0;
+    loop {
+        let fixture = Fixture::with(config.clone());
+        let log = fixture.open();
+        let refusals = write(&fixture, &log, Some(room));
+        assert!(kept(&log) == expected, "room for {room}");
+        let (log, report) = fixture.reopen(log, false);
+        assert_eq!(report.repairs, [], "room for {room}");
+        assert!(kept(&log) == expected, "room for {room}, after a crash");
+        if refusals == 0 {
+            break;
+        }
+        room += 13;
+    }
+    assert!(room > 3000, "{room}");
 }
 
 /// The age of the active segment is in its first batch. That batch was damaged, and the next append took this for a failing

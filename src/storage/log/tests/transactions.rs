@@ -2,7 +2,13 @@
 
 use super::*;
 
-fn produced(producer: i64, epoch: i16, sequence: i32, count: usize, transactional: bool) -> ValidatedRecords {
+pub(super) fn produced(
+    producer: i64,
+    epoch: i16,
+    sequence: i32,
+    count: usize,
+    transactional: bool,
+) -> ValidatedRecords {
     let mut builder = RecordBatchBuilder::new(Offset(0))
         .producer(ProducerId(producer), ProducerEpoch(epoch), sequence)
         .transactional(transactional);
@@ -13,7 +19,7 @@ fn produced(producer: i64, epoch: i16, sequence: i32, count: usize, transactiona
     validated(header, body)
 }
 
-fn marker(producer: i64, epoch: i16, committed: bool) -> ValidatedRecords {
+pub(super) fn marker(producer: i64, epoch: i16, committed: bool) -> ValidatedRecords {
     let mut builder = RecordBatchBuilder::new(Offset(0))
         .producer(ProducerId(producer), ProducerEpoch(epoch), -1)
         .transactional(true)

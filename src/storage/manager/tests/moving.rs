@@ -1,5 +1,7 @@
 //! Logs that move between directories: what arrives, and what is found when the process dies on the way.
 
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+
 use super::*;
 use crate::record::batch::batches;
 use crate::record::control::{ControlRecord, EndTxnMarker};
@@ -10,7 +12,8 @@ use crate::storage::producer_state::{ProducerStateEntry, VerificationGuard};
 #[derive(Debug, PartialEq)]
 struct Kept {
     bounds: (Offset, Offset, Option<Offset>),
-    bytes: Vec<u8>,
+    /// How many, and their hash.
+    bytes: (usize, u64),
     producers: Vec<ProducerStateEntry>,
     epochs: Vec<(i32, Option<Offset>)>,
     aborted: usize,
@@ -31,7 +34,7 @@ fn kept(log: &Log) -> Kept {
     }
     Kept {
         bounds: (start, end, log.first_unstable_offset()),
-        bytes,
+        bytes: (bytes.len(), BuildHasherDefault::<DefaultHasher>::default().hash_one(&bytes)),
         producers: log.with_producers(|producers| producers.active_producers().into_iter().cloned().collect()),
         epochs: (0..9)
             .map(|epoch| (epoch, log.end_offset_for_epoch(LeaderEpoch(epoch)).map(|end| end.end_offset)))
@@ -108,6 +111,7 @@ fn fill(node: &Node, manager: &Arc<LogManager>) -> Arc<Log> {
     log.advance_log_start_offset(Offset(13)).unwrap();
     log.delete_old_segments(1_000_000, log.log_end_offset()).unwrap();
     log.on_high_watermark(log.log_end_offset());
+    manager.checkpoint_log_start_offsets();
     log
 }
 
