@@ -113,9 +113,9 @@ fn a_full_disk_refuses_records_and_leaves_no_half_batch() {
     assert_eq!(log.log_end_offset(), Offset(1));
     assert_eq!(read(&log, 0, 1000, 1), [(0, 0)]);
     assert_eq!(std::fs::metadata(log.dir().join("00000000000000000000.log")).unwrap().len(), size);
+    fixture.faults.room.store(-1, Ordering::Relaxed);
     let (log, report) = fixture.reopen(log, false);
     assert_eq!((log.log_end_offset(), report.repairs), (Offset(1), vec![]));
-    fixture.faults.room.store(-1, Ordering::Relaxed);
     append(&log, batch(1, 100, 0));
 }
 

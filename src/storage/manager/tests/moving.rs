@@ -1,5 +1,6 @@
 //! Logs that move between directories: what arrives, and what is found when the process dies on the way.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
 use super::*;
@@ -16,20 +17,21 @@ struct Kept {
     bytes: (usize, u64),
     producers: Vec<ProducerStateEntry>,
     epochs: Vec<(i32, Option<Offset>)>,
-    aborted: usize,
+    aborted: BTreeSet<(ProducerId, Offset)>,
 }
 
 fn kept(log: &Log) -> Kept {
     let (start, end) = (log.log_start_offset(), log.log_end_offset());
     let mut bytes = Vec::new();
-    let mut aborted = 0;
+    let mut aborted = BTreeSet::new();
     let mut next = start;
     while next < end {
         let read = log.read(next, 1 << 20, end, true, Wait::ForDisk).unwrap();
         let mut part = vec![0; read.slice.len()];
         read.slice.read(&mut part).unwrap();
         next = batches(&part).last().unwrap().unwrap().last_offset().plus(1);
-        aborted += log.aborted_transactions_in(&read, start, Wait::ForDisk).unwrap().len();
+        let found = log.aborted_transactions_in(&read, start, Wait::ForDisk).unwrap();
+        aborted.extend(found.iter().map(|aborted| (aborted.producer_id, aborted.first_offset)));
         bytes.extend(part);
     }
     Kept {
@@ -149,7 +151,7 @@ fn a_moved_log_has_all_that_it_had() {
     let (manager, _) = node.start();
     let log = fill(&node, &manager);
     let before = kept(&log);
-    assert_eq!((before.aborted > 0, before.producers.len()), (true, 2));
+    assert_eq!((before.aborted.len(), before.producers.len()), (2, 2));
     assert_eq!(before.bounds.2, Some(Offset(log.log_end_offset().0 - 3)));
     move_to(&node, &manager, "b").unwrap();
     let moved = manager.get(&partition("t", 0)).unwrap();
