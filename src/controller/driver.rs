@@ -24,6 +24,7 @@ use tracing::{debug, error, info, warn};
 use super::decision::Decision;
 use super::features::FEATURES;
 use super::handle::{Command, Publisher};
+use super::refusal::Refusable;
 use super::settings::ControllerSettings;
 use super::{brokers, configs, directories, feature_updates, partitions, producer_ids, topic_deletion, topics};
 use crate::clock::Clock;
@@ -39,6 +40,7 @@ use crate::quorum::state::{Event, QuorumState};
 use crate::quorum::voters::VoterSet;
 use crate::record::control::{ControlRecord, Voter};
 use crate::storage::background::{Background, Lane};
+use crate::storage::log::{AppendError, ChangeError};
 use crate::types::{Offset, TopicId};
 
 /// Records after which a group of commands is closed; with the last command it may be up to twice as many.
@@ -59,6 +61,8 @@ pub(super) struct Driver {
     /// This node as the voter that is recorded when `kraft.version` comes to know it.
     pub voter: Voter,
     pub snapshots: SnapshotPolicy,
+    /// The last records were refused for want of room; somebody was told.
+    pub lacks_room: bool,
     /// To be woken by; weak, so that the queue closes with the last handle.
     pub wake: mpsc::WeakSender<Command>,
 }
@@ -101,7 +105,8 @@ struct Group {
     batches: Vec<Bytes>,
     next_offset: Offset,
     records: usize,
-    answers: Vec<Box<dyn FnOnce()>>,
+    /// Told whether the records are there.
+    answers: Vec<Box<dyn FnOnce(bool)>>,
 }
 
 /// What ends the driver.
@@ -109,6 +114,8 @@ struct Group {
 enum DriverError {
     #[error(transparent)]
     Append(#[from] MetadataAppendError),
+    #[error(transparent)]
+    TakeBack(#[from] ChangeError),
 }
 
 /// Whether the driver goes on.
@@ -278,13 +285,14 @@ impl Driver {
     }
 
     /// Takes a decision into the group; its answer waits for the group's commit.
-    fn accept<R: 'static>(
+    fn accept<R: Refusable + 'static>(
         &mut self,
         decision: Decision<R>,
         answer: tokio::sync::oneshot::Sender<R>,
         group: &mut Group,
     ) {
-        let Decision { records, response } = decision;
+        let Decision { records, mut response } = decision;
+        let changes_nothing = records.is_empty();
         if !records.is_empty() {
             self.append_to_group(&records, group);
             let of_broker = |record: &VersionedRecord| match &record.record {
@@ -296,7 +304,12 @@ impl Driver {
             }
         }
         // Who asked may have gone away meanwhile.
-        group.answers.push(Box::new(move || drop(answer.send(response))));
+        group.answers.push(Box::new(move |written| {
+            if !written && !changes_nothing {
+                response.refuse();
+            }
+            let _ = answer.send(response);
+        }));
     }
 
     fn append_to_group(&self, records: &[VersionedRecord], group: &mut Group) {
@@ -342,12 +355,13 @@ impl Driver {
     /// Makes a group durable and visible, and gives its answers.
     fn commit(&mut self, group: Group) -> Result<(), DriverError> {
         let Group { mut image, delta, batches, next_offset, records, answers } = group;
+        let mut written = true;
         if records > 0 {
             let now_ms = self.clock.now_ms();
-            for batch in batches {
-                self.snapshots.bytes_since += batch.len() as u64;
-                self.log.append(batch, self.quorum.epoch(), now_ms)?;
-            }
+            written = self.append(batches, now_ms)?;
+        }
+        if records > 0 && written {
+            let now_ms = self.clock.now_ms();
             self.log.flush().map_err(MetadataAppendError::Flush)?;
             self.quorum.handle(Event::Flushed { end_offset: next_offset });
             assert_eq!(self.quorum.high_watermark(), Some(next_offset), "a quorum of one commits what it flushed");
@@ -363,9 +377,38 @@ impl Driver {
             self.metadata.publish(image);
         }
         for answer in answers {
-            answer();
+            answer(written);
         }
         Ok(())
+    }
+
+    /// Appends the batches of a group. Returns whether there was room for all of them; if not, none is there.
+    fn append(&mut self, batches: Vec<Bytes>, now_ms: i64) -> Result<bool, DriverError> {
+        let start = self.log.log_end_offset();
+        let mut bytes = 0;
+        for batch in batches {
+            let len = batch.len() as u64;
+            match self.log.append(batch, self.quorum.epoch(), now_ms) {
+                Ok(()) => bytes += len,
+                Err(MetadataAppendError::Append(AppendError::NoRoom(error))) => {
+                    if !std::mem::replace(&mut self.lacks_room, true) {
+                        error!(%error, "no room for the metadata log: changes of the cluster are refused until there is");
+                    }
+                    // Nothing of it was committed, and nobody has seen it.
+                    self.log.take_back(start)?;
+                    self.log.keep_room();
+                    self.settings = Arc::new(self.settings.updated(&self.metadata.load()));
+                    return Ok(false);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.snapshots.bytes_since += bytes;
+        self.log.keep_room();
+        if std::mem::take(&mut self.lacks_room) {
+            info!("the metadata log has room again");
+        }
+        Ok(true)
     }
 
     fn install(&mut self, publisher: Publisher) {

@@ -15,6 +15,7 @@ mod partition_change;
 pub mod partitions;
 pub mod placement;
 pub mod producer_ids;
+mod refusal;
 pub mod settings;
 pub mod start;
 pub mod topic_deletion;

@@ -200,6 +200,7 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
         publishers: Vec::new(),
         registration,
         voter,
+        lacks_room: false,
         snapshots: SnapshotPolicy::new(
             params.max_bytes_between_snapshots,
             params.max_snapshot_interval,

@@ -89,6 +89,9 @@ pub enum MetadataAppendError {
     Invalid(ValidateError),
 }
 
+/// Room that is kept behind the end of the log.
+const KEPT_BYTES: u64 = 256 << 10;
+
 /// The metadata log and its snapshots.
 pub struct MetadataLog {
     log: Arc<Log>,
@@ -283,6 +286,16 @@ impl MetadataLog {
         let records = validate(batches, &config, now_ms).map_err(MetadataAppendError::Invalid)?;
         self.log.append_as_leader(records, epoch, AppendOrigin::RaftLeader, AppendContext::default())?;
         Ok(())
+    }
+
+    /// Keeps room for the records to come, so that a disk which is full of others still takes the deletion of a topic.
+    pub fn keep_room(&self) {
+        self.log.reserve_ahead(KEPT_BYTES);
+    }
+
+    /// Removes what was appended from `start` on, none of which is committed.
+    pub fn take_back(&mut self, start: Offset) -> Result<(), ChangeError> {
+        self.log.truncate_to(start).map(drop)
     }
 
     /// Makes everything appended durable.

@@ -238,7 +238,10 @@ impl ResponseWriter {
                 Poll::Ready(Ok(sent))
             }
             // It may be the file's error as well as the socket's. The connection ends either way.
-            Err(error) => Poll::Ready(Err(WriteEnd::Socket(error))),
+            Err(error) => {
+                window.note_failure(&error);
+                Poll::Ready(Err(WriteEnd::Socket(error)))
+            }
         }
     }
 

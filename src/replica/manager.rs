@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
 use tracing::{error, info, warn};
 
@@ -24,7 +24,7 @@ use crate::metadata::image::{
     ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage, PartitionRegistration, TopicImage,
 };
 use crate::storage::cleaner::CleanerConfig;
-use crate::storage::manager::{LogManager, NewLog};
+use crate::storage::manager::{CreateError, LogManager, NewLog};
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
 use crate::types::{Offset, PartitionId, ProducerId, TopicId, TopicName, TopicPartition};
@@ -78,6 +78,8 @@ struct Assignment<'a> {
     topic: &'a Arc<TopicImage>,
     id: PartitionId,
     registration: &'a PartitionRegistration,
+    /// Whether one that is offline is to be tried again.
+    retry: bool,
     config: Arc<TopicConfig>,
     before: Option<Hosted>,
 }
@@ -137,6 +139,10 @@ pub struct ReplicaManager {
     topics: RwLock<Topics>,
     /// From `replication-offset-checkpoint`, for partitions that are opened.
     high_watermarks: BTreeMap<TopicPartition, Offset>,
+    /// What was applied last. Held while something is.
+    applied: Mutex<Option<MetadataImage>>,
+    /// Topics with partitions that could not be opened for want of room.
+    lacking_room: Mutex<BTreeSet<TopicId>>,
     /// Whether [`Self::apply`] has been called: a partition that appears later was assigned just now.
     started: AtomicBool,
     /// A log directory may be missing: a log that is not there at the start is not made anew.
@@ -165,6 +171,8 @@ impl ReplicaManager {
             logs,
             topics: RwLock::default(),
             high_watermarks,
+            applied: Mutex::default(),
+            lacking_room: Mutex::default(),
             started: AtomicBool::new(false),
             may_miss_logs,
             late_transactions: LateTransactions::default(),
@@ -216,6 +224,7 @@ impl ReplicaManager {
 
     /// Makes this broker's replicas what `image` says; `delta` tells what is new in it.
     pub fn apply(&self, image: &MetadataImage, delta: &MetadataDelta) {
+        let mut applied = self.applied.lock();
         if delta.changed_configs.iter().any(|resource| resource.kind == ConfigResourceType::BROKER) {
             self.update_settings(image);
         }
@@ -223,21 +232,31 @@ impl ReplicaManager {
             self.delete_topic(topic);
         }
         let changed = delta.created_topics.iter().chain(delta.changed_topics.keys());
-        self.apply_topics(image, changed.filter_map(|&id| image.topic_by_id(id)));
+        self.apply_topics(image, changed.filter_map(|&id| image.topic_by_id(id)), false);
         self.apply_configs(image, delta);
         if !self.started.swap(true, Ordering::Relaxed) {
             self.resume_moves();
         }
+        *applied = Some(image.clone());
     }
 
-    fn apply_topics<'a>(&self, image: &MetadataImage, topics: impl Iterator<Item = &'a Arc<TopicImage>>) {
+    /// Opens the partitions for which there was no room when they came. For a thread that may wait.
+    pub fn retry_for_room(&self) {
+        let applied = self.applied.lock();
+        let topics = std::mem::take(&mut *self.lacking_room.lock());
+        if let Some(image) = &*applied {
+            self.apply_topics(image, topics.iter().filter_map(|&id| image.topic_by_id(id)), true);
+        }
+    }
+
+    fn apply_topics<'a>(&self, image: &MetadataImage, topics: impl Iterator<Item = &'a Arc<TopicImage>>, retry: bool) {
         let mut assignments = Vec::new();
         for topic in topics {
             let known = self.topics.read().by_id.get(&topic.id).cloned();
             let config = Arc::new(self.topic_config(image, &topic.name));
             for (&id, registration) in topic.partitions.iter() {
                 let before = known.as_ref().and_then(|known| known.partitions.get(id.0 as usize).cloned());
-                assignments.push(Assignment { topic, id, registration, config: config.clone(), before });
+                assignments.push(Assignment { topic, id, registration, retry, config: config.clone(), before });
             }
         }
         // Each waits for the disk several times, and the disk takes many at once.
@@ -282,6 +301,7 @@ impl ReplicaManager {
         let registration = assignment.registration;
         match &assignment.before {
             _ if !registration.replicas.contains(&self.config.node_id) => Hosted::Elsewhere,
+            Some(Hosted::Offline) if assignment.retry => self.open(assignment),
             Some(hosted @ (Hosted::Online(_) | Hosted::Offline)) => hosted.clone(),
             Some(Hosted::Elsewhere) | None => self.open(assignment),
         }
@@ -308,6 +328,11 @@ impl ReplicaManager {
             Ok(log) => {
                 let high_watermark = self.high_watermarks.get(&topic_partition).copied().unwrap_or(Offset(0));
                 Hosted::Online(Arc::new(Partition::new(log, high_watermark)))
+            }
+            // It is told of the directory, and not of each partition.
+            Err(CreateError::Full { .. }) => {
+                self.lacking_room.lock().insert(topic.id);
+                Hosted::Offline
             }
             Err(error) => {
                 error!(partition = %topic_partition, %error, "the partition's log cannot be opened");

@@ -27,6 +27,7 @@ use crate::config::topic::{self, CompressionType};
 use crate::metadata::image::PartitionRegistration;
 use crate::record::batch::TimestampType;
 use crate::record::compression::Codec;
+use crate::storage::disk::is_disk_failure;
 use crate::storage::log::{
     self, AppendContext, AppendError, AppendInfo, ChangeError, EpochEndOffset, FlushError, Log, ReadError,
     TimestampOffset, Wait,
@@ -430,6 +431,18 @@ impl Partition {
         }
     }
 
+    /// A disk that fails under a read fails its directory, as in Kafka.
+    fn on_read_error(&self, log: &Arc<Log>, error: &ReadError) {
+        if let ReadError::Io(error) = error
+            && is_disk_failure(error)
+        {
+            log.disk_failed(error);
+            if Arc::ptr_eq(log, &self.log.load()) {
+                self.set_offline();
+            }
+        }
+    }
+
     /// Has `replace` put another log in the place of this partition's, while nobody appends.
     pub(super) fn replace_log<E>(&self, replace: impl FnOnce(&Log) -> Result<Arc<Log>, E>) -> Result<(), E> {
         let _no_appends = self.leadership.write();
@@ -505,7 +518,9 @@ impl Partition {
             }
         }
         let max_bytes = fetch.max_bytes.max(0) as usize;
-        let found = log.read(fetch.fetch_offset, max_bytes, upper_bound, fetch.min_one_batch, wait)?;
+        let found = log
+            .read(fetch.fetch_offset, max_bytes, upper_bound, fetch.min_one_batch, wait)
+            .inspect_err(|error| self.on_read_error(&log, error))?;
         if fetch.max_bytes < 0 && fetch.fetch_offset < log_end_offset {
             return Err(PartitionReadError::NegativeSize);
         }
@@ -515,7 +530,9 @@ impl Partition {
             return Ok(read);
         }
         if committed && !found.slice.is_empty() {
-            let aborted = log.aborted_transactions_in(&found, fetch.fetch_offset, wait)?;
+            let aborted = log
+                .aborted_transactions_in(&found, fetch.fetch_offset, wait)
+                .inspect_err(|error| self.on_read_error(&log, error))?;
             read.aborted_transactions = Some(aborted);
         }
         read.records = found.slice;
@@ -580,8 +597,12 @@ impl Partition {
                 let leader_epoch = log.leader_epoch_at(offset);
                 return Ok(Some(TimestampOffset { timestamp: -1, offset, leader_epoch }));
             }
-            OffsetSpec::MaxTimestamp => log.max_timestamp_offset()?,
-            OffsetSpec::Timestamp(timestamp) => log.offset_for_timestamp(timestamp)?,
+            OffsetSpec::MaxTimestamp => {
+                log.max_timestamp_offset().inspect_err(|error| self.on_read_error(&log, error))?
+            }
+            OffsetSpec::Timestamp(timestamp) => {
+                log.offset_for_timestamp(timestamp).inspect_err(|error| self.on_read_error(&log, error))?
+            }
         };
         Ok(found.filter(|found| found.offset < last_fetchable))
     }

@@ -46,7 +46,7 @@ use crate::quorum::voters::VoterSet;
 use crate::record::control::VoterEndpoint;
 use crate::replica::{ReplicaManager, Settings};
 use crate::storage::background::Background;
-use crate::storage::disk::RealDisk;
+use crate::storage::disk::{Disk, RealDisk};
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::LogContext;
 use crate::storage::manager::{DirectoryFailure, HostedPartition, LoadEvent, LogManager, LogManagerConfig, OpenError};
@@ -113,6 +113,11 @@ struct Opened {
 impl Node {
     /// Starts a node; on return it serves.
     pub async fn start(config: BrokerConfig) -> Result<Node, NodeError> {
+        Node::start_on(config, RealDisk::new()).await
+    }
+
+    /// As [`Self::start`], on a disk that may be simulated.
+    pub async fn start_on(config: BrokerConfig, disk: Arc<dyn Disk>) -> Result<Node, NodeError> {
         let config = Arc::new(config);
         let clock: Arc<dyn Clock> = SystemClock::new();
         info!(version = env!("CARGO_PKG_VERSION"), node_id = %config.node_id, "starting");
@@ -123,7 +128,9 @@ impl Node {
 
         let opened = {
             let (config, clock, bound, failed) = (config.clone(), clock.clone(), bound.clone(), failed.clone());
-            spawn_blocking(move || open(&config, &clock, &bound, failed)).await.map_err(|_| NodeError::Panic)??
+            spawn_blocking(move || open(&config, disk, &clock, &bound, failed))
+                .await
+                .map_err(|_| NodeError::Panic)??
         };
         let Opened { cluster_id, logs, replicas, settings, controller, failures } = opened;
 
@@ -244,11 +251,11 @@ fn descriptor_limit() -> usize {
 /// Opens directories, controller and logs; blocks.
 fn open(
     config: &Arc<BrokerConfig>,
+    disk: Arc<dyn Disk>,
     clock: &Arc<dyn Clock>,
     bound: &[Endpoint],
     failed: Arc<watch::Sender<Option<Arc<NodeError>>>>,
 ) -> Result<Opened, NodeError> {
-    let disk = RealDisk::new();
     let background = Background::new(BACKGROUND_THREADS);
     let context = LogContext {
         files: FileCache::new(

@@ -237,6 +237,12 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// Whether the disk itself has failed, and not what was asked of it: its directory is to be given up.
+pub fn is_disk_failure(error: &io::Error) -> bool {
+    let failures = [libc::EIO, libc::ENXIO, libc::ENODEV, libc::ESTALE];
+    error.raw_os_error().is_some_and(|code| failures.contains(&code))
+}
+
 /// `path` with `suffix` at the end of its name: `a/b.log` and `.deleted` give `a/b.log.deleted`.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -6,11 +6,12 @@
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::BytesMut;
 
-use crate::storage::disk::DiskFile;
+use crate::storage::disk::{DiskFile, is_disk_failure};
+use crate::storage::log::Log;
 
 /// A range of a segment's file.
 #[derive(Clone)]
@@ -19,15 +20,31 @@ pub struct LogSlice {
     file: Option<Arc<dyn DiskFile>>,
     position: u64,
     len: usize,
+    /// To be told when the disk fails under the file.
+    log: Weak<Log>,
 }
 
 impl LogSlice {
     pub(crate) fn new(file: Arc<dyn DiskFile>, position: u64, len: usize) -> LogSlice {
-        LogSlice { file: Some(file), position, len }
+        LogSlice { file: Some(file), position, len, log: Weak::new() }
     }
 
     pub fn empty() -> LogSlice {
-        LogSlice { file: None, position: 0, len: 0 }
+        LogSlice { file: None, position: 0, len: 0, log: Weak::new() }
+    }
+
+    /// The log of which it is, which fails with the disk when the slice is read.
+    pub(crate) fn of(self, log: Weak<Log>) -> LogSlice {
+        LogSlice { log, ..self }
+    }
+
+    /// The bytes could not be read, or sent. If it is the disk's fault, its log directory goes offline.
+    pub fn note_failure(&self, error: &io::Error) {
+        if is_disk_failure(error)
+            && let Some(log) = self.log.upgrade()
+        {
+            log.disk_failed(error);
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -65,7 +82,7 @@ impl LogSlice {
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<()> {
         assert_eq!(buffer.len(), self.len, "the buffer is as long as the slice");
         match &self.file {
-            Some(file) => file.read_exact_at(buffer, self.position),
+            Some(file) => file.read_exact_at(buffer, self.position).inspect_err(|error| self.note_failure(error)),
             None => Ok(()),
         }
     }
@@ -109,7 +126,8 @@ impl LogSlice {
         let mut done = 0;
         while done < self.len {
             let part = buffer.len().min(self.len - done);
-            match file.read_at(&mut buffer[..part], self.position + done as u64)? {
+            let read = file.read_at(&mut buffer[..part], self.position + done as u64);
+            match read.inspect_err(|error| self.note_failure(error))? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 n => done += n,
             }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ottla::config::BrokerConfig;
 use ottla::server::node::{Node, NodeError};
+use ottla::storage::disk::Disk;
 use tempfile::TempDir;
 
 use crate::client::{Client, soon};
@@ -77,6 +79,13 @@ impl Broker {
     pub async fn start_in(data: Data, settings: &[(&str, &str)]) -> Broker {
         let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         Broker::start_with(data, settings).await
+    }
+
+    /// As [`Self::start_in`], on another disk than the machine's.
+    pub async fn start_on(data: Data, settings: &[(&str, &str)], disk: Arc<dyn Disk>) -> Broker {
+        let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let node = soon("a start", Node::start_on(config(data.path(), &settings), disk)).await.expect("a start");
+        Broker { node, data, settings }
     }
 
     async fn start_with(data: Data, settings: BTreeMap<String, String>) -> Broker {

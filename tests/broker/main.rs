@@ -9,6 +9,7 @@ mod records;
 
 mod deletion;
 mod durability;
+mod full_disk;
 mod idempotence;
 mod log_dirs;
 mod long_poll;

@@ -40,8 +40,10 @@ pub(super) fn spawn(jobs: &mut JoinSet<()>, broker: Arc<Broker>, logs: Arc<LogMa
     every(i64::from(config.log_flush_start_offset_checkpoint_interval_ms), initial, |_, logs| {
         logs.checkpoint_log_start_offsets();
     });
-    every(ROOM_INTERVAL_MS, ROOM_INTERVAL_MS, |_, logs| {
-        logs.look_for_room();
+    every(ROOM_INTERVAL_MS, ROOM_INTERVAL_MS, |broker, logs| {
+        if logs.look_for_room() {
+            broker.replicas.retry_for_room();
+        }
     });
     let high_watermark_interval_ms = config.replica_high_watermark_checkpoint_interval_ms;
     every(high_watermark_interval_ms, high_watermark_interval_ms, |broker, logs| {

@@ -136,9 +136,11 @@ impl Log {
         let start = segment.size();
         let has_producers = has_producers(records);
         let aborted = if has_producers { writer.producers.aborted_by(&updates) } else { Vec::new() };
-        write_batches(&segment, records)
-            .and_then(|()| self.index_aborted(&segment, &aborted))
-            .map_err(|error| self.take_back(&segment, first_offset, &aborted, error))?;
+        write_batches(&segment, records).and_then(|()| self.index_aborted(&segment, &aborted)).map_err(|error| {
+            // It went with what was written.
+            writer.active.reserved = 0;
+            self.take_back(&segment, first_offset, &aborted, error)
+        })?;
         let end = start + records.size_in_bytes as u64;
         if start == 0 {
             writer.active.first_timestamp = Some(records.max_timestamp);
@@ -231,6 +233,18 @@ impl Log {
             position += size;
         }
         Ok(())
+    }
+
+    /// Takes up room for so much more, or leaves it at what there is: what is appended next is then taken by a disk that
+    /// others have filled. Waits for the file system.
+    pub fn reserve_ahead(&self, bytes: u64) {
+        let mut writer = self.writer.lock();
+        let segment = self.active_segment();
+        let end = segment.size() + bytes;
+        if writer.active.reserved < end - bytes / 2 && segment.reserve(end).is_ok() {
+            writer.active.reserved = end;
+            writer.has_changed = true;
+        }
     }
 
     /// Has what was written put to disk bit by bit, so that the final sync, or the system's own flushing, does not have

@@ -81,7 +81,7 @@ impl Log {
         let wanted = if min_one_batch { max_bytes.max(first.size as usize) } else { max_bytes };
         let len = (limit.saturating_sub(first.position) as usize).min(wanted);
         Ok(LogRead {
-            slice: LogSlice::new(segment.file()?, first.position, len),
+            slice: LogSlice::new(segment.file()?, first.position, len).of(self.this.clone()),
             first_batch_incomplete: wanted < first.size as usize,
             position: Some(LogPosition { segment_base_offset: segment.base_offset(), bytes: first.position }),
             segments,
