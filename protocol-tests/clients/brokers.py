@@ -163,7 +163,8 @@ class Ottla(Broker):
     def stop(self):
         """What it leaves then is without a fault."""
         super().stop()
-        done = subprocess.run([self.binary, "verify-log", str(self.data)], capture_output=True, text=True, timeout=300)
+        directories = self.settings.get("log.dirs", str(self.data)).split(",")
+        done = subprocess.run([self.binary, "verify-log", *directories], capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"verify-log after an end in order:\n{done.stdout}{done.stderr}"
 
 

@@ -31,6 +31,7 @@ MAIN = {
     "kafka-reassign-partitions": TOOLS + "reassign.ReassignPartitionsCommand",
     "kafka-topics": TOOLS + "TopicCommand",
     "kafka-transactions": TOOLS + "TransactionsCommand",
+    "move-replicas": "MoveReplicas",
 }
 
 
