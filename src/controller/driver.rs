@@ -105,6 +105,8 @@ struct Group {
     batches: Vec<Bytes>,
     next_offset: Offset,
     records: usize,
+    /// How the voters were kept, if that changes.
+    voters_before: Option<VoterSet>,
     /// Told whether the records are there.
     answers: Vec<Box<dyn FnOnce(bool)>>,
 }
@@ -204,6 +206,7 @@ impl Driver {
             batches: Vec::new(),
             next_offset: self.log.log_end_offset(),
             records: 0,
+            voters_before: None,
             answers: Vec::new(),
         }
     }
@@ -332,6 +335,7 @@ impl Driver {
         group.batches.push(encode_control(group.next_offset, self.quorum.epoch(), self.clock.now_ms(), &records));
         group.next_offset = group.next_offset.plus(records.len() as i64);
         group.records += records.len();
+        group.voters_before.get_or_insert_with(|| self.quorum.voters().clone());
         self.quorum.record_voters(VoterSet::recorded(kraft_version, voters));
         Arc::make_mut(&mut group.image.features).kraft_version = kraft_version;
         group.delta.features_changed = true;
@@ -354,7 +358,7 @@ impl Driver {
 
     /// Makes a group durable and visible, and gives its answers.
     fn commit(&mut self, group: Group) -> Result<(), DriverError> {
-        let Group { mut image, delta, batches, next_offset, records, answers } = group;
+        let Group { mut image, delta, batches, next_offset, records, voters_before, answers } = group;
         let mut written = true;
         if records > 0 {
             let now_ms = self.clock.now_ms();
@@ -375,6 +379,9 @@ impl Driver {
                 publisher(&image, &delta);
             }
             self.metadata.publish(image);
+        }
+        if let Some(voters) = voters_before.filter(|_| !written) {
+            self.quorum.record_voters(voters);
         }
         for answer in answers {
             answer(written);
