@@ -34,6 +34,8 @@ pub struct ProducerConfig {
     pub idempotent: bool,
     pub transactional_id: Option<String>,
     pub transaction_timeout_ms: i32,
+    /// Records go to the partitions in turn, and not by their keys.
+    pub round_robin: bool,
     pub codec: Codec,
     pub compression_level: i32,
     /// Bytes of a batch before compression.
@@ -106,8 +108,18 @@ impl ProducerConfig {
         if asked == Some(false) && transactional_id.is_some() {
             return Err(Error::config("Cannot set a transactional.id without also enabling idempotence."));
         }
+        let round_robin = match client.get("partitioner.class").map(str::trim) {
+            None | Some("") => false,
+            Some("org.apache.kafka.clients.producer.RoundRobinPartitioner") => true,
+            Some(other) => {
+                return Err(Error::config(format!(
+                    "Invalid value {other} for configuration partitioner.class: Class {other} could not be found."
+                )));
+            }
+        };
         Ok(ProducerConfig {
             acks,
+            round_robin,
             idempotent: asked.unwrap_or(possible),
             transactional_id,
             transaction_timeout_ms: number("transaction.timeout.ms", 60_000, 0)? as i32,
@@ -140,6 +152,7 @@ mod tests {
         let config = config(&[]).unwrap();
         assert_eq!((config.acks, config.idempotent, config.batch_size), (Acks::All, true, 16_384));
         assert_eq!((config.linger.as_millis(), config.codec), (5, Codec::None));
+        assert!(!config.round_robin);
     }
 
     #[test]
@@ -159,6 +172,7 @@ mod tests {
             "Invalid value 2 for configuration acks: String must be one of: all, -1, 0, 1"
         );
         assert!(message("compression.type", "rar").ends_with("Unknown compression name: rar"));
+        assert!(message("partitioner.class", "Mine").ends_with("Class Mine could not be found."));
         assert!(message("batch.size", "x").ends_with("Not a number of type INT"));
         assert!(message("linger.ms", "-1").ends_with("Value must be at least 0"));
     }

@@ -55,6 +55,8 @@ pub struct Sender<T> {
     buffered: usize,
     /// Where records without a key go, and how many bytes have gone there.
     sticky: (usize, usize),
+    /// How many records have gone to partitions in turn.
+    turn: usize,
     identity: Option<(ProducerId, ProducerEpoch)>,
     /// A sequence is missing for good: another producer id is needed before anything goes on.
     broken: bool,
@@ -88,6 +90,7 @@ impl<T: 'static> Sender<T> {
             per_node: HashMap::new(),
             buffered: 0,
             sticky: (usize::MAX, 0),
+            turn: 0,
             identity: None,
             broken: false,
             flushing: Vec::new(),
@@ -171,6 +174,7 @@ impl<T: 'static> Sender<T> {
                     return (self.deliver)(record.receipt, Err(error));
                 }
             },
+            (None, _) if self.config.round_robin => self.next_in_turn(),
             (None, Some(key)) => partition_of(key, self.queues.len()),
             (None, None) => self.stick(size),
         };
@@ -183,12 +187,24 @@ impl<T: 'static> Sender<T> {
         self.buffered += if queue.waiting.len() > batches { after } else { after - before };
     }
 
+    /// The partitions with a leader; all, if there is none.
+    fn candidates(&self) -> Vec<usize> {
+        let led: Vec<usize> = (0..self.leaders.len()).filter(|&index| self.leaders[index].is_some()).collect();
+        if led.is_empty() { (0..self.queues.len()).collect() } else { led }
+    }
+
+    /// One partition after the other, with or without a key.
+    fn next_in_turn(&mut self) -> usize {
+        let candidates = self.candidates();
+        let turn = self.turn % candidates.len();
+        self.turn = self.turn.wrapping_add(1);
+        candidates[turn]
+    }
+
     /// The partition for a record without a key: the same until a batch is full, then another one with a leader.
     fn stick(&mut self, size: usize) -> usize {
         if self.sticky.0 >= self.queues.len() || self.sticky.1 >= self.config.batch_size {
-            let led: Vec<usize> = (0..self.leaders.len()).filter(|&index| self.leaders[index].is_some()).collect();
-            let all: Vec<usize> = (0..self.queues.len()).collect();
-            let candidates = if led.is_empty() { all } else { led };
+            let candidates = self.candidates();
             self.sticky = (candidates[rand::random_range(0..candidates.len())], 0);
         }
         self.sticky.1 += size;
