@@ -136,14 +136,9 @@ impl Consumer {
         consumer
     }
 
-    /// What the member has at the moment.
-    pub fn assignment(&self) -> Vec<TopicPartition> {
-        self.shared.positions.borrow().keys().cloned().collect()
-    }
-
-    /// How often the assignment has changed, and whether there is one.
-    pub fn generation(&self) -> u64 {
-        self.shared.generation.get()
+    /// How long it was without partitions before it got some: what joining a group takes.
+    pub fn joining(&self) -> Duration {
+        self.shared.idle()
     }
 
     /// The records that come next; none if none have come in time. Not to be dropped halfway.
@@ -382,11 +377,6 @@ impl Consumer {
             // It leaves the group and ends, or the time is up.
             let _ = timeout(limit, member).await;
         }
-    }
-
-    /// Commits what was handed out so far.
-    pub async fn commit(&self) -> Result<BTreeMap<TopicPartition, i64>> {
-        self.shared.client.retry("commitOffsets", async || offsets::commit(&self.shared).await).await
     }
 }
 

@@ -24,11 +24,16 @@ pub fn write(level: Level, logger: &str, message: impl fmt::Display) {
 
 /// `2026-01-31 23:59:59,123`.
 fn timestamp(at: SystemTime) -> String {
+    let [year, month, day, hour, minute, second, ms] = utc(at);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02},{ms:03}")
+}
+
+/// Year, month, day, hour, minute, second, millisecond.
+pub fn utc(at: SystemTime) -> [u64; 7] {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = since.as_secs();
     let (year, month, day) = date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02},{:03}", since.subsec_millis())
+    [year, month, day, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60, since.subsec_millis().into()]
 }
 
 /// The Gregorian date of a day since 1970.

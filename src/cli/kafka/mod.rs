@@ -20,6 +20,7 @@ mod console;
 mod console_consumer;
 mod console_producer;
 mod consumer_groups;
+mod consumer_perf_test;
 mod delete_records;
 mod dump_log;
 mod features;
@@ -66,6 +67,7 @@ pub const TOOLS: &[Tool] = &[
     Tool { name: "kafka-console-consumer", run: console_consumer::run },
     Tool { name: "kafka-console-producer", run: console_producer::run },
     Tool { name: "kafka-consumer-groups", run: consumer_groups::run },
+    Tool { name: "kafka-consumer-perf-test", run: consumer_perf_test::run },
     Tool { name: "kafka-delete-records", run: delete_records::run },
     Tool { name: "kafka-dump-log", run: dump_log::run },
     Tool { name: "kafka-features", run: features::run },

@@ -2,10 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{MetadataRequest, TopicName};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::{ConsumerConfig, EARLIEST, LATEST, Position, Reset, Subscription, TopicPartition};
 use crate::client::cluster::{Client, Target};
@@ -30,8 +32,9 @@ pub struct Shared {
     pub leaders: RefCell<BTreeMap<TopicPartition, i32>>,
     /// Who commits: the member's id and its generation or epoch.
     pub member: RefCell<(String, i32)>,
-    /// Counts assignments.
-    pub generation: Cell<u64>,
+    /// Since when it has no partitions, and for how long it had none before.
+    idle_since: Cell<Instant>,
+    idle: Cell<Duration>,
     /// Why the member cannot go on.
     pub failure: RefCell<Option<Error>>,
     /// The consumer has something to look at.
@@ -48,7 +51,8 @@ impl Shared {
             positions: RefCell::default(),
             leaders: RefCell::default(),
             member: RefCell::new((String::new(), -1)),
-            generation: Cell::new(0),
+            idle_since: Cell::new(Instant::now()),
+            idle: Cell::new(Duration::ZERO),
             failure: RefCell::default(),
             changed: Notify::new(),
             wake_member: Notify::new(),
@@ -68,12 +72,21 @@ impl Shared {
     /// Reads these from now on; those that were read before go on where they are.
     pub fn assign(&self, partitions: BTreeMap<TopicPartition, i64>) {
         let mut positions = self.positions.borrow_mut();
+        match (positions.is_empty(), partitions.is_empty()) {
+            (true, false) => self.idle.set(self.idle.get() + self.idle_since.get().elapsed()),
+            (false, true) => self.idle_since.set(Instant::now()),
+            _ => {}
+        }
         positions.retain(|place, _| partitions.contains_key(place));
         for (place, offset) in partitions {
             positions.entry(place).or_insert(Position { offset, fetched: offset });
         }
-        self.generation.set(self.generation.get() + 1);
         self.changed.notify_one();
+    }
+
+    /// How long it was without partitions before it got some.
+    pub fn idle(&self) -> Duration {
+        self.idle.get()
     }
 
     /// Where a partition without a position begins.
