@@ -237,7 +237,7 @@ fn a_move_can_be_called_off_or_sent_elsewhere() {
     assert!(matches!(manager.create_future(&long, &b), Err(MoveError::NameTooLong)));
     // The topic goes in the midst of it.
     let last = manager.create_future(&name, &b).unwrap().unwrap();
-    assert!(manager.delete(&[name.clone()]).is_empty());
+    assert!(manager.delete(std::slice::from_ref(&name)).is_empty());
     assert!(last.future.is_offline() && manager.future(&name).is_none());
     assert_eq!(future(node.files("b"), "-future"), 0);
 }
