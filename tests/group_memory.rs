@@ -62,6 +62,7 @@ impl Sink {
             now_ms: self.now.as_millis() as i64,
             image: &self.image,
             config: &self.config,
+            batch_limit: None,
             new_uuid: &mut || {
                 *uuids += 1;
                 Uuid::from_u128(*uuids)

@@ -413,8 +413,14 @@ impl<S: CoordinatorShard> Inner<S> {
             *last_written = appended.first.plus(appended.count as i64);
             Ok(appended)
         };
-        let mut environment =
-            Environment { now: self.params.clock.monotonic(), now_ms, image, config, new_uuid: &mut Uuid::new_v4 };
+        let mut environment = Environment {
+            now: self.params.clock.monotonic(),
+            now_ms,
+            image,
+            config,
+            batch_limit: (codec == Codec::None).then(|| partition.max_message_bytes().max(0) as usize),
+            new_uuid: &mut Uuid::new_v4,
+        };
         let Outcome { answer, replies, effects } = run_step(&mut active.shard, &mut environment, &mut append, op);
         if !replies.is_empty() || !effects.is_empty() {
             let replies = replies.into_iter().filter_map(|(to, reply)| Some((active.waiting.remove(&to)?, reply)));

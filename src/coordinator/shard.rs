@@ -127,6 +127,8 @@ pub struct Environment<'a> {
     pub image: &'a MetadataImage,
     /// The broker's settings in force.
     pub config: &'a BrokerConfig,
+    /// What a batch may take in the log, in bytes; `None`: that cannot be told from its records.
+    pub batch_limit: Option<usize>,
     pub new_uuid: &'a mut dyn FnMut() -> Uuid,
 }
 
@@ -136,6 +138,8 @@ pub struct Step<'a, S: CoordinatorShard> {
     pub now_ms: i64,
     pub image: &'a MetadataImage,
     pub config: &'a BrokerConfig,
+    /// A step whose records are larger than this, in bytes, need not make them all: they are refused.
+    pub batch_limit: Option<usize>,
     new_uuid: &'a mut dyn FnMut() -> Uuid,
     records: Vec<S::Record>,
     divisible: bool,
@@ -152,6 +156,7 @@ impl<'a, S: CoordinatorShard> Step<'a, S> {
             now_ms: environment.now_ms,
             image: environment.image,
             config: environment.config,
+            batch_limit: environment.batch_limit,
             new_uuid: environment.new_uuid,
             records: Vec::new(),
             divisible: false,
@@ -323,6 +328,7 @@ pub mod harness {
         pub replies: Vec<(ReplyTo, Result<S::Deferred, CoordinatorError>)>,
         /// What others were told to do.
         pub effects: Vec<S::Effect>,
+        pub batch_limit: Option<usize>,
         /// What the next appends end in.
         pub append_error: Option<CoordinatorError>,
         uuids: u128,
@@ -342,6 +348,7 @@ pub mod harness {
                 taken: 0,
                 replies: Vec::new(),
                 effects: Vec::new(),
+                batch_limit: None,
                 append_error: None,
                 uuids: 0,
             };
@@ -361,6 +368,7 @@ pub mod harness {
                 now_ms: START_MS + self.now.as_millis() as i64,
                 image: &self.image,
                 config: &self.config,
+                batch_limit: self.batch_limit,
                 new_uuid: &mut new_uuid,
             };
             let (log, error) = (&mut self.log, &self.append_error);

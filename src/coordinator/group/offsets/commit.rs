@@ -7,6 +7,9 @@ use crate::protocol::offset_commit::{DEFAULT_RETENTION_TIME_MS, OffsetCommitPart
 use crate::protocol::{ApiError, ErrorCode};
 use crate::types::TopicId;
 
+/// What a record takes at least beside its names and metadata: versions, lengths, partition, offset, epoch, timestamp.
+const SMALLEST_RECORD: usize = 34;
+
 /// Offsets to be committed. Their topics and partitions exist, as far as the broker knows.
 #[derive(Debug)]
 pub struct OffsetCommit<'a> {
@@ -97,7 +100,8 @@ impl GroupShard {
         let committer = &commit.committer;
         let count = commit.topics.iter().map(|topic| topic.partitions.len()).sum();
         let mut codes = Vec::with_capacity(count);
-        let mut records = Vec::with_capacity(count);
+        let mut records = Vec::with_capacity(count.min(1_000));
+        let mut size = 0;
         for topic in &commit.topics {
             let topic_id = if committer.transactional {
                 step.image.topic(topic.name).map_or(TopicId::ZERO, |topic| topic.id)
@@ -117,6 +121,10 @@ impl GroupShard {
                     && let Some(group) = self.groups.get(commit.group_id)
                 {
                     group.validate_partition_commit(committer, topic.name, topic_id, partition.partition)?;
+                }
+                size += SMALLEST_RECORD + commit.group_id.len() + topic.name.len() + metadata.len();
+                if step.batch_limit.is_some_and(|limit| size > limit) {
+                    return Err(ApiError::bare(ErrorCode::UnknownServerError));
                 }
                 codes.push(ErrorCode::None);
                 let key = OffsetCommitKey {

@@ -546,3 +546,16 @@ fn a_partition_that_is_asked_for_again_and_again_is_not_told_without_end() {
     assert_eq!(ask(10).unwrap()[0].partitions.len(), 10);
     assert!(matches!(ask(11), Err(OffsetFetchError::TooLarge)));
 }
+
+#[test]
+fn no_more_records_are_made_than_a_batch_can_hold() {
+    // A request of a million partitions took half a gigabyte, to be refused at the end.
+    let mut harness = harness();
+    let ten: Vec<_> = (0..10).map(|partition| (partition, 5, "note")).collect();
+    harness.batch_limit = Some(400);
+    assert_eq!(run_commit(&mut harness, &commit("g", &ten)), Ok(vec![ErrorCode::None; 10]));
+    harness.take_records();
+    harness.batch_limit = Some(399);
+    assert_eq!(run_commit(&mut harness, &commit("g", &ten)), Err(ErrorCode::UnknownServerError));
+    assert!(harness.take_records().is_empty());
+}

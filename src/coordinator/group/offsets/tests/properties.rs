@@ -36,6 +36,7 @@ impl Logged {
             now_ms: 0,
             image: &MetadataImage::empty(),
             config: &BrokerConfig::default(),
+            batch_limit: None,
             new_uuid: &mut || Uuid::nil(),
         };
         let log = &mut self.log;
