@@ -97,6 +97,7 @@ def producers_follow_transaction_version(run):
         for level in (1, 0):
             before = transact(run)
             run.java("kafka-features", "downgrade", "--feature", f"transaction.version={level}")
+            are(run, transaction_version=level)
             epoch = transact(run)
             equal(epoch, before + 1, f"the epoch at {level}, of the next instance")
         last = transact(run)
@@ -104,6 +105,7 @@ def producers_follow_transaction_version(run):
         equal(versions(run, broker.data)[-1], "0", "the version of what is recorded")
         broker.start()
         run.java("kafka-features", "upgrade", "--feature", "transaction.version=2")
+        are(run, transaction_version=2)
         epoch = transact(run)
         assert epoch >= last + 2, f"at 2 again: epoch {epoch} after {last}"
         broker.stop()

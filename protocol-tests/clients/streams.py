@@ -123,7 +123,9 @@ def words_are_counted_exactly_once(run):
         why = lambda: f"and the application says\n{application.log.read_text()[-3000:]}"
         application.start()
         feed = Feed(run.bootstrap)
-        for victim in ["application", "broker", "application", "application"]:
+        # A lone Kafka that is killed may complete a transaction without its markers: then the application waits for ever.
+        victims = ["application", *(["broker"] if broker.kind != "kafka" else []), "application", "application"]
+        for victim in victims:
             # It is at work again, with a transaction every 100 ms.
             reader.read_new(500, 120, why)
             if victim == "broker":
