@@ -243,8 +243,19 @@ def arguments(text):
     return re.sub(r"(?m)^kafka-[a-z-]+: +error:.*(\n.+)*", in_one_line, text)
 
 
+def directories(text):
+    """The JSON of kafka-log-dirs with its partitions in order: they come by the hashes of their names."""
+    def in_order(found):
+        described = json.loads(found.group())
+        for broker in described["brokers"]:
+            for directory in broker["logDirs"]:
+                directory["partitions"].sort(key=lambda partition: partition["partition"])
+        return json.dumps(described, separators=(",", ":"))
+    return re.sub(r'(?m)^\{.*"logDirs":.*$', in_order, text)
+
+
 def plain(text, topic, folder):
-    text = usage(arguments(without_frames(text)))
+    text = directories(usage(arguments(without_frames(text))))
     text = text.replace(topic, "TOPIC").replace(str(folder), "FOLDER")
     text = re.sub(r"\[\d{4}-\d\d-\d\d [\d:]{8},\d{3}\]", "[TIME]", text)
     text = re.sub(r"TopicId: [\w-]{22}", "TopicId: ID", text)

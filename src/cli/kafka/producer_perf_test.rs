@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn kafkas_arguments() {
         let found = parse(
-            "--topic t --num-records 5 --record-size 3 --throughput -1 --command-property acks=1 linger.ms=0 --transactional-id x --bootstrap-server a:1",
+            "--topic t --num-records 5 --record-size 3 --throughput -1 --command-property acks=all linger.ms=0 --transactional-id x --bootstrap-server a:1",
         )
         .unwrap();
         assert_eq!(wrong(&found), None);
