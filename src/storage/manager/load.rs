@@ -9,6 +9,7 @@
 //! | a partition that the metadata does not give to this node | renamed to `-stray` |
 //! | `-stray` | left, with a warning |
 //! | `-delete` | removed after `log.segment.delete.delay.ms` |
+//! | `-future` without a topic id | removed, as `-delete`: nothing is in it yet |
 //! | `-future` | opened, for the move to another directory to go on; as the partition's log if there is no other and the
 //! | | metadata names its directory, or no directory is missing that might have it |
 //! | a partition for the second time | see [`LogManager::settle_duplicate`] |
@@ -193,6 +194,8 @@ impl LogManager {
         let Job { path, partition, .. } = &job;
         let topic_id = match partition_metadata::read(&*self.context.disk, path) {
             Ok(Some(topic_id)) => topic_id,
+            // A copy of which nothing was written yet.
+            Ok(None) if job.is_future => return self.discard(dir, &job),
             Ok(None) => return self.set_aside(dir, &job, "it has no topic id", loading),
             Err(PartitionMetadataError::Io(error)) => {
                 return self.take_offline(dir, &format!("{}: {error}", path.display()));
@@ -245,6 +248,15 @@ impl LogManager {
                 error!(partition = %job.partition, path = %stray.display(), %reason, "log is stray and set aside");
                 loading.report.lock().strays.push(stray);
             }
+            Err(error) => self.take_offline(dir, &format!("{}: {error}", job.path.display())),
+        }
+    }
+
+    /// Removes the directory of a copy that was only begun; its log is elsewhere.
+    fn discard(&self, dir: &Arc<LogDir>, job: &Job) {
+        let deleted = dir.path.join(name_for(&job.partition, DirectoryKind::Deleted).to_string());
+        match self.context.disk.rename(&job.path, &deleted) {
+            Ok(()) => self.remove_later(deleted),
             Err(error) => self.take_offline(dir, &format!("{}: {error}", job.path.display())),
         }
     }
