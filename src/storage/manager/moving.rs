@@ -302,6 +302,11 @@ impl LogManager {
             let both = logs.open.get(topic_partition).cloned().zip(logs.future.get(topic_partition).cloned());
             both.ok_or(HandoverError::Offline)?
         };
+        // Else a crash might bring deleted records back. Mostly noted already, so that nobody waits for it.
+        let start = current.log.log_start_offset().min(future.log.log_end_offset());
+        if future.log.advance_log_start_offset(start).is_ok() && future.dir.is_online() {
+            self.checkpoint_log_start_offsets_in(&future.dir);
+        }
         let path = future.dir.path.join(name_for(topic_partition, DirectoryKind::Current).to_string());
         let confirmations = current.log.hand_over_to(&future.log, &path)?;
         {
