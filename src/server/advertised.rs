@@ -15,6 +15,8 @@
 //! container's address, which it cannot reach. For both, `advertised.listeners` or `ottla.advertised.external` must say
 //! more.
 //!
+//! With `ottla.advertised.dynamic=true`, what was set for this broker while it runs goes before all of it.
+//!
 //! Whether a client can go where it was told is not seen from here, but that it does not come is:
 //! [`AdvertisedAddresses::report_overdue`].
 
@@ -29,9 +31,10 @@ use parking_lot::Mutex;
 use tracing::info;
 
 use crate::clock::Clock;
-use crate::config::{BrokerConfig, Endpoint};
+use crate::config::{BrokerConfig, DynamicBrokerConfig, Endpoint};
 use crate::metadata::image::BrokerRegistration;
 use crate::net::ConnectionContext;
+use crate::replica::Settings;
 use crate::types::BrokerId;
 use networks::{Networks, Origin};
 
@@ -62,6 +65,8 @@ struct Awaited {
 pub struct AdvertisedAddresses {
     own_id: BrokerId,
     clock: Arc<dyn Clock>,
+    /// For `ottla.advertised.dynamic`.
+    settings: Option<Settings>,
     automatic: Option<Automatic>,
     awaited: Mutex<BTreeMap<Told, Awaited>>,
     /// Of whom it was said before.
@@ -77,7 +82,12 @@ struct Automatic {
 
 impl AdvertisedAddresses {
     /// `bound`: the listeners with the ports they got.
-    pub fn new(config: &Arc<BrokerConfig>, bound: &[Endpoint], clock: Arc<dyn Clock>) -> AdvertisedAddresses {
+    pub fn new(
+        config: &Arc<BrokerConfig>,
+        settings: &Settings,
+        bound: &[Endpoint],
+        clock: Arc<dyn Clock>,
+    ) -> AdvertisedAddresses {
         let automatic = config.ottla.advertised_auto.then(|| Automatic {
             config: config.clone(),
             bound: bound.to_vec(),
@@ -86,6 +96,7 @@ impl AdvertisedAddresses {
         AdvertisedAddresses {
             own_id: config.node_id,
             clock,
+            settings: config.ottla.advertised_dynamic.then(|| settings.clone()),
             automatic,
             awaited: Mutex::default(),
             missed: Mutex::default(),
@@ -95,9 +106,12 @@ impl AdvertisedAddresses {
     /// Where a client of this connection reaches the broker; `None` if it cannot on this listener.
     pub fn of(&self, broker: &BrokerRegistration, connection: &ConnectionContext) -> Option<Address> {
         let registered = broker.listener(&connection.listener.name)?;
-        let automatic = self.automatic.as_ref().filter(|_| broker.id == self.own_id);
-        let own = automatic.and_then(|automatic| automatic.address(connection));
-        Some(own.unwrap_or_else(|| Address { host: registered.host.clone(), port: registered.port }))
+        let own = (broker.id == self.own_id).then(|| {
+            let set =
+                self.settings.as_ref().and_then(|settings| set_since(&settings.load(), &connection.listener.name));
+            set.or_else(|| self.automatic.as_ref()?.address(connection))
+        });
+        Some(own.flatten().unwrap_or_else(|| Address { host: registered.host.clone(), port: registered.port }))
     }
 
     /// As [`AdvertisedAddresses::of`], for a client that asks for all brokers. It is expected to come, or to go on where it
@@ -166,6 +180,13 @@ impl AdvertisedAddresses {
         });
         sentences
     }
+}
+
+/// What was set of the listener since the start.
+fn set_since(settings: &DynamicBrokerConfig, listener: &str) -> Option<Address> {
+    let (first, now) = (&settings.fixed().advertised_listeners, &settings.current().advertised_listeners);
+    let endpoint = now.iter().find(|endpoint| endpoint.listener_name == listener).filter(|_| first != now)?;
+    Some(Address { host: endpoint.host.clone(), port: endpoint.port })
 }
 
 impl Automatic {

@@ -219,6 +219,8 @@ impl Reading<'_> {
             .collect();
         found.iter().for_each(|key| drop(self.given.remove(key)));
         if found.iter().any(|key| key.starts_with("zookeeper.")) && !self.given.contains_key("process.roles") {
+            // Which could be done in those times, and a test module does.
+            self.given.entry("ottla.advertised.dynamic".to_owned()).or_insert_with(|| "true".to_owned());
             self.warn(format!(
                 "{}: there is no ZooKeeper, as in Kafka 4; this node is a cluster of its own",
                 found.join(", ")

@@ -116,6 +116,7 @@ fn zookeepers_times_are_forgiven() {
          advertised.listeners=PLAINTEXT://localhost:49153,BROKER://c0ffee:9092
          listener.security.protocol.map=BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT
          inter.broker.listener.name=BROKER
+         ottla.advertised.dynamic=true
          log.dirs=/var/lib/kafka/data",
     );
     let [warning] = &found.warnings[..] else { panic!("{:?}", found.warnings) };

@@ -1,5 +1,7 @@
 use std::net::SocketAddr;
 
+use arc_swap::ArcSwap;
+
 use super::*;
 use crate::clock::SystemClock;
 use crate::config::SecurityProtocol;
@@ -52,7 +54,9 @@ fn the_address_goes_by_where_the_connection_came_from() {
 
 #[test]
 fn a_client_that_does_not_come_is_told_of_once() {
-    let addresses = AdvertisedAddresses::new(&Arc::new(BrokerConfig::default()), &[], SystemClock::new());
+    let config = Arc::new(BrokerConfig::default());
+    let settings: Settings = Arc::new(ArcSwap::from_pointee(DynamicBrokerConfig::new(config.clone())));
+    let addresses = AdvertisedAddresses::new(&config, &settings, &[], SystemClock::new());
     let address = Address { host: "kafka".to_owned(), port: 9092 };
     let seconds = Duration::from_secs;
     let (lost, found, curious) = (connection(1, "10.0.0.1"), connection(2, "10.0.0.2"), connection(3, "10.0.0.3"));
@@ -76,4 +80,30 @@ fn a_client_that_does_not_come_is_told_of_once() {
     assert!(found.set_at_work() && !found.set_at_work());
     addresses.told(&found, &address, seconds(60));
     assert_eq!(addresses.overdue(seconds(100)), [""; 0]);
+}
+
+#[test]
+fn what_is_set_while_it_runs_goes_before_the_rest() {
+    let given = |dynamic: &str| {
+        let pairs = [
+            ("ottla.advertised.dynamic", dynamic),
+            ("listeners", "PLAINTEXT://:9092,BROKER://:9093"),
+            ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,BROKER:PLAINTEXT"),
+        ];
+        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+    };
+    let set =
+        [("advertised.listeners".to_owned(), "PLAINTEXT://127.0.0.1:49153,BROKER://localhost:9093".to_owned())].into();
+    let changed = |dynamic: &str| {
+        let config = Arc::new(BrokerConfig::load(given(dynamic)).unwrap().config);
+        DynamicBrokerConfig::new(config).update(&Default::default(), &set)
+    };
+    let (settings, complaints) = changed("true");
+    assert_eq!(complaints, [""; 0]);
+    assert_eq!(set_since(&settings, "PLAINTEXT"), Some(Address { host: "127.0.0.1".to_owned(), port: 49153 }));
+    assert_eq!(set_since(&settings, "OTHER"), None);
+    // Kafka 4 does not let it be changed, and that is what holds unless somebody says otherwise.
+    let (settings, complaints) = changed("false");
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert_eq!(set_since(&settings, "PLAINTEXT"), None);
 }
