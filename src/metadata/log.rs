@@ -355,3 +355,6 @@ impl MetadataLog {
         self.log.close()
     }
 }
+
+#[cfg(test)]
+mod tests;

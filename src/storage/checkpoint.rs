@@ -16,6 +16,7 @@ use thiserror::Error;
 use tracing::{debug, warn};
 
 use crate::storage::disk::{Disk, OpenMode};
+use crate::storage::known_bugs::{self, KnownBug};
 use crate::types::{Offset, TopicPartition};
 
 /// Up to where a log's bytes are known to be on disk: recovery starts there.
@@ -187,7 +188,7 @@ impl CleanShutdownFile {
 
     /// Durable on return: a marker that comes back after a crash would hide what the crash tore.
     pub fn delete(&self) -> io::Result<()> {
-        if self.disk.remove_if_exists(&self.path)? {
+        if self.disk.remove_if_exists(&self.path)? && !known_bugs::is_back(KnownBug::MarkerRemovalNotSynced) {
             self.disk.sync_dir(self.path.parent().unwrap_or(Path::new(".")))?;
         }
         Ok(())

@@ -301,5 +301,17 @@ fn report(log: &Log, to_clean: &LogToClean, stats: &CleanStats) {
     }
 }
 
+/// Cleans a log once, on this thread, if it is due: for simulations.
+#[cfg(test)]
+pub(in crate::storage) fn clean_now(log: &Log, high_watermark: Offset) -> bool {
+    let Ok(facts) = log_facts(log, high_watermark).map_err(|error| end_badly(log, error)) else { return false };
+    let config = log.config();
+    let to_clean = LogToClean::of(&facts, &config, log.context.clock.now_ms());
+    let buffers = CleanerBuffers { dedupe_bytes: 24 * 1000, dedupe_load_factor: 0.9, io_bytes: 4096 };
+    let throttler = Arc::new(Throttler::new(f64::MAX, Duration::ZERO));
+    let Some(_running) = log.cleaning.try_begin().filter(|_| to_clean.is_due(&config)) else { return false };
+    clean(log, &to_clean, &mut Cleaner::new(buffers, throttler, Arc::default()))
+}
+
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ use tracing::warn;
 use crate::storage::checkpoint::{self, CheckpointError};
 use crate::storage::disk::Disk;
 use crate::storage::file_cache::Directory;
+use crate::storage::known_bugs::{self, KnownBug};
 use crate::types::{LeaderEpoch, Offset};
 
 /// The file's name in a partition's directory.
@@ -71,7 +72,7 @@ impl LeaderEpochFileCache {
     /// error it is noted in memory only, and the next call tries again.
     pub fn assign(&mut self, epoch: LeaderEpoch, start_offset: Offset) -> io::Result<bool> {
         let changed = self.assign_unflushed(epoch, start_offset);
-        if changed || self.is_owed {
+        if (changed || self.is_owed) && !known_bugs::is_back(KnownBug::EpochNotDurable) {
             self.is_owed = true;
             self.flush()?;
         }

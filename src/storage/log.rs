@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
@@ -271,7 +271,21 @@ pub struct Log {
     pub(super) exchange: Mutex<()>,
     /// Segments that compaction has replaced and that may still have files.
     pub(super) replaced: Mutex<Vec<Weak<LogSegment>>>,
+    pub(super) noted: Noted,
 }
+
+/// What the checkpoints may say of a log.
+#[derive(Default)]
+pub(in crate::storage) struct Noted {
+    /// The largest that were written.
+    pub(super) recovery_point: AtomicI64,
+    pub(super) log_start_offset: AtomicI64,
+    /// Writes them anew.
+    pub(super) correct: OnceLock<CorrectCheckpoints>,
+}
+
+/// Writes the checkpoints in which a log is noted, with what it says now. Called under the log's lock.
+pub(in crate::storage) type CorrectCheckpoints = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
 /// What only the one that changes the log may touch.
 pub(in crate::storage) struct Writer {

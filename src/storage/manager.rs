@@ -37,6 +37,7 @@ use crate::storage::cleaner::{CleanerConfig, HighWatermarks, LogCleaner};
 use crate::storage::dir_lock::LockError;
 use crate::storage::directory_name::{DirectoryKind, name_for};
 use crate::storage::disk::{Space, is_full};
+use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::{DiskTrouble, Log, LogContext, LogOpenError, LogParams, OnFailure};
 use crate::storage::partition_metadata;
 use crate::storage::producer_state::ProducerStateConfig;
@@ -370,6 +371,7 @@ impl LogManager {
             let LogOpenError::Io { source, .. } = error;
             self.discard_if_full(&path, source);
         })?;
+        self.follow_truncations(&log, dir);
         load::warn_of_repairs(topic_partition, &report);
         self.host(topic_partition, HostedLog { log: log.clone(), topic_id: new.topic_id, dir: dir.clone() });
         debug!(partition = %topic_partition, dir = %dir.path.display(), "created log");
@@ -536,6 +538,9 @@ impl LogManager {
             cleaner.shutdown();
         }
         let stage = std::mem::replace(&mut *self.stage.write(), Stage::Closing);
+        if known_bugs::is_back(KnownBug::MarkerBeforeFlush) {
+            self.dirs.iter().for_each(|dir| drop(dir.mark_clean(broker_epoch)));
+        }
         self.close_all();
         if stage == Stage::Loaded {
             self.checkpoint_high_watermarks(high_watermarks);
@@ -595,6 +600,11 @@ type Queues<T> = Vec<(Arc<LogDir>, Vec<T>)>;
 
 /// Does `act` for everything in each directory's queue, with up to `threads` threads per directory.
 fn for_each_in_parallel<T: Send>(queues: Queues<T>, threads: usize, act: impl Fn(&Arc<LogDir>, T) + Sync) {
+    // One thread at work is the one that waits for it.
+    if queues.len() <= 1 && threads <= 1 {
+        queues.into_iter().for_each(|(dir, items)| items.into_iter().for_each(|item| act(&dir, item)));
+        return;
+    }
     let queues: Vec<_> =
         queues.into_iter().map(|(dir, items)| (dir, items.len(), Mutex::new(items.into_iter()))).collect();
     std::thread::scope(|scope| {

@@ -6,6 +6,8 @@
 pub mod background;
 pub mod checkpoint;
 pub mod cleaner;
+#[cfg(test)]
+mod crash_simulation;
 pub mod dir_lock;
 pub mod directory_name;
 pub mod disk;
@@ -18,11 +20,10 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod golden;
 mod index_file;
+mod known_bugs;
 pub mod leader_epochs;
 pub mod log;
 pub mod manager;
-#[cfg(test)]
-mod memory_disk;
 pub mod meta_properties;
 pub mod offset_index;
 pub mod partition_metadata;
@@ -31,6 +32,8 @@ pub mod recovery;
 pub mod retention;
 mod scan;
 mod segment;
+#[cfg(test)]
+pub(crate) mod simulated_disk;
 pub mod slice;
 pub mod time_index;
 pub mod txn_index;

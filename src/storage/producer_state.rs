@@ -32,6 +32,7 @@ use crate::config::BrokerConfig;
 use crate::storage::disk::{Disk, DiskFile, OpenMode};
 use crate::storage::file_cache::Directory;
 use crate::storage::file_name::{FileKind, FileName, FileState};
+use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::txn_index::AbortedTxn;
 use crate::storage::validate::AppendOrigin;
 use crate::types::{Offset, ProducerEpoch, ProducerId};
@@ -455,6 +456,15 @@ impl ProducerStateManager {
         Ok(Some(file))
     }
 
+    /// Makes the last snapshot durable, if there is one.
+    pub fn sync_latest_snapshot(&self) -> io::Result<()> {
+        let Some(offset) = self.latest_snapshot_offset() else { return Ok(()) };
+        match self.disk.open(&snapshot_name(offset).path_in(&self.dir.path()), OpenMode::ReadWrite) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            file => file?.sync_data(),
+        }
+    }
+
     pub fn latest_snapshot_offset(&self) -> Option<Offset> {
         self.snapshots.last().copied()
     }
@@ -472,7 +482,8 @@ impl ProducerStateManager {
         log_end_offset: Offset,
         now_ms: i64,
     ) -> io::Result<()> {
-        let outside = |offset: &Offset| *offset > log_end_offset || *offset <= log_start_offset;
+        let is_trusted = known_bugs::is_back(KnownBug::SnapshotTrustedAfterTruncation);
+        let outside = |offset: &Offset| !is_trusted && (*offset > log_end_offset || *offset <= log_start_offset);
         for offset in self.snapshots.iter().copied().filter(outside).collect::<Vec<_>>() {
             self.delete_snapshot(offset)?;
         }

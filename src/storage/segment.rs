@@ -346,6 +346,13 @@ impl LogSegment {
         self.sync_txn_index()
     }
 
+    /// Somebody else has written to the files, and perhaps did not sync them.
+    pub fn written_by_others(&self) {
+        for file in [&self.log, self.offset_index.file(), self.time_index.file()] {
+            file.written();
+        }
+    }
+
     /// Starts writing out a stretch.
     pub fn start_writeback(&self, position: u64, len: u64) -> io::Result<()> {
         self.log.get()?.start_writeback(position, len)

@@ -214,6 +214,8 @@ impl LogCheck<'_> {
                 let name = FileName::new(*base_offset, FileKind::Log);
                 self.found.findings.push(Finding::fault(name, None, what, Remedy::None));
             }
+            // One without batches says where the log ends as well.
+            self.found.log_end_offset = self.found.log_end_offset.max(*base_offset);
             if let Err(error) = self.segment(*base_offset, *files, Some(*base_offset) == last) {
                 // A bad block, or a file that a running broker has removed: the others can be looked at.
                 let what = format!("cannot be read: {error}");

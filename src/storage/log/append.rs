@@ -130,7 +130,10 @@ impl Log {
         let now_ms = self.context.clock.now_ms();
         let mut segment = self.active_segment();
         if must_roll(&segment, &mut writer.active, config, records, last_offset, now_ms).map_err(WriteError::Failed)? {
-            segment = self.roll_to(writer, first_offset).map_err(WriteError::of)?;
+            // Where the log ends, even if the records leave a gap: one between two segments looks like a loss.
+            let end = self.log_end_offset();
+            let reaches = last_offset.0 - end.0 <= i64::from(i32::MAX);
+            segment = self.roll_to(writer, if reaches { end } else { first_offset }).map_err(WriteError::of)?;
         }
 
         let start = segment.size();

@@ -17,6 +17,7 @@ use crate::storage::directory_name::{self, DirectoryKind};
 use crate::storage::disk::{DiskFile, is_full};
 use crate::storage::file_name::{FileKind, FileName, FileState, MAX_BASE_OFFSET};
 use crate::storage::index_file::IndexError;
+use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::append::{index_io, producer_batch};
 use crate::storage::log::{ActiveSegment, CLOSED, ChangeError, FlushError, Log, LogEnd, OPEN, ReadError, Wait, Writer};
 use crate::storage::producer_state::ProducerStateManager;
@@ -96,6 +97,14 @@ impl Log {
             let kept = segments.split_off(count);
             // Readers first lose the offsets, then the segments.
             self.advance(&mut writer, kept[0].base_offset())?;
+            if count > 1 || self.has_unsynced_names.load(Ordering::Acquire) {
+                // A crash may let any of the files come back. By its epochs a start knows then that those before a gap were
+                // being deleted. A full disk is no reason not to delete.
+                match self.epochs.lock().flush() {
+                    Err(error) if is_full(&error) => self.tell_full(&error),
+                    result => result?,
+                }
+            }
             self.segments.store(Arc::new(kept));
             self.remove_segments(&mut writer, segments)?;
             Ok(count)
@@ -193,8 +202,12 @@ impl Log {
         if writer.active.reserved > active.size() {
             active.release_reserved()?;
         }
-        let snapshot = writer.producers.take_snapshot();
-        unless_full(snapshot.and_then(|snapshot| snapshot.map_or(Ok(()), |snapshot| snapshot.sync_data())))?;
+        let snapshot = writer.producers.take_snapshot().and_then(|snapshot| match snapshot {
+            Some(snapshot) => snapshot.sync_data(),
+            // That of a roll, which nobody may have come to sync.
+            None => writer.producers.sync_latest_snapshot(),
+        });
+        unless_full(snapshot)?;
         unless_full(self.epochs.lock().flush())?;
         self.has_unsynced_names.store(true, Ordering::Release);
         self.sync_below(self.log_end_offset())?;
@@ -266,6 +279,11 @@ impl Log {
         old.seal().map_err(index_io)?;
         if writer.active.reserved > old.size() {
             old.release_reserved()?;
+        }
+        if self.config.load().cleanup_policy.compact {
+            // Else a power loss might take its end and leave what follows. Recovery would not know that gap from one that
+            // compaction has made.
+            old.sync_all()?;
         }
         let new = self.create_segment(base_offset)?;
         writer.producers.update_map_end_offset(base_offset);
@@ -369,12 +387,15 @@ impl Log {
         if position < active.size() {
             active.truncate(end, position).map_err(read_io)?;
             // It lies below the recovery point from now on: nobody would look for what a crash brings back of it.
-            active.sync_all()?;
+            if !known_bugs::is_back(KnownBug::TruncationNotSynced) {
+                active.sync_all()?;
+            }
         }
         self.start_writing(writer, position);
         self.log_start_offset.fetch_min(end.0, Ordering::AcqRel);
         self.epochs.lock().truncate_from_end(end);
         self.flush_epochs_later();
+        self.correct_checkpoints()?;
         self.reload_producers(writer, end)
     }
 
@@ -401,6 +422,7 @@ impl Log {
         }
         writer.producers.truncate_fully_and_start_at(offset)?;
         self.publish_first_unstable(writer);
+        self.correct_checkpoints()?;
         Ok(())
     }
 
@@ -420,6 +442,7 @@ impl Log {
     fn remove_segments(&self, writer: &mut Writer, removed: Vec<Arc<LogSegment>>) -> io::Result<()> {
         let dir = self.dir.path();
         let mut snapshots = Vec::new();
+        self.has_unsynced_names.store(true, Ordering::Release);
         for segment in &removed {
             segment.rename(FileState::Deleted)?;
             if let Some(name) = writer.producers.remove_snapshot(segment.base_offset()) {
@@ -525,7 +548,7 @@ fn read_io(error: ReadError) -> ChangeError {
 }
 
 /// For files that may be deleted meanwhile.
-pub(super) fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+pub(in crate::storage) fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,

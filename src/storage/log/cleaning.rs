@@ -24,6 +24,7 @@ use tracing::error;
 
 use crate::storage::disk::with_suffix;
 use crate::storage::file_name::FileState;
+use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::change::ignore_missing;
 use crate::storage::log::{ChangeError, Log, OPEN, ReadError};
 use crate::storage::segment::LogSegment;
@@ -175,6 +176,9 @@ impl Log {
     fn exchange_files(&self, cleaned: &Arc<LogSegment>, sources: &[Arc<LogSegment>], first: usize) -> io::Result<()> {
         let (disk, dir) = (&self.context.disk, self.dir.path());
         self.cleaning.exchanges.fetch_add(1, Ordering::AcqRel);
+        if known_bugs::is_back(KnownBug::SourcesBeforeSwap) {
+            sources.iter().try_for_each(|segment| segment.rename(FileState::Deleted))?;
+        }
         cleaned.rename(FileState::Swap)?;
         disk.sync_dir(&dir)?;
 

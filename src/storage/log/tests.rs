@@ -10,10 +10,12 @@ use crate::config::topic::CleanupPolicy;
 use crate::record::batch::{RecordBatch, batches};
 use crate::record::builder::RecordBatchBuilder;
 use crate::record::control::{ControlRecord, EndTxnMarker};
+use crate::storage::disk::OpenMode;
 use crate::storage::faulty_disk::{Faults, FaultyDisk};
 use crate::storage::validate::{AppendOrigin, ValidatedBatch, ValidatedRecords};
 use crate::types::ProducerEpoch;
 
+mod crashes;
 mod durability;
 mod model;
 mod reads;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use tracing::{error, info};
+use tracing::{debug, error, info};
 
 use crate::clock::Clock;
 use crate::storage::checkpoint::{
@@ -91,10 +91,15 @@ impl LogDir {
     /// Makes the directory if it is not there, locks it, and reads its marker.
     pub fn prepare(&self) -> Result<(), LockError> {
         let io = |source| LockError::Io { dir: self.path.clone(), source };
-        if !self.disk.exists(&self.path).map_err(io)? {
+        let exists = self.disk.exists(&self.path).map_err(io)?;
+        if !exists {
             self.disk.create_dir_all(&self.path).map_err(io)?;
-            let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            self.disk.sync_dir(parent.unwrap_or(Path::new("."))).map_err(io)?;
+        }
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        match self.disk.sync_dir(parent.unwrap_or(Path::new("."))) {
+            // Whoever made it was killed, perhaps, before its name was on disk. But what is above it need not be ours.
+            Err(error) if exists => debug!(dir = %self.path.display(), %error, "cannot sync the directory above"),
+            result => result.map_err(io)?,
         }
         *self.lock.lock() = Some(DirLock::acquire(&*self.disk, &self.path)?);
         *self.previous_broker_epoch.lock() = self.marker.read_broker_epoch();

@@ -23,6 +23,9 @@ use tracing::{debug, warn};
 use super::directory::LogDir;
 use super::{LogManager, Stage};
 use crate::storage::disk::is_full;
+use crate::storage::known_bugs::{self, KnownBug};
+use crate::storage::log::Log;
+use crate::storage::log::change::ignore_missing;
 use crate::types::{Offset, TopicPartition};
 
 impl LogManager {
@@ -95,24 +98,48 @@ impl LogManager {
     }
 
     pub(super) fn checkpoint_recovery_points_in(&self, dir: &Arc<LogDir>) {
-        self.checkpointed(dir, "recovery points", || {
-            dir.recovery_points.write(|| {
-                self.logs_in(dir.id).into_iter().map(|(partition, log)| (partition, log.recovery_point())).collect()
-            })
-        });
+        self.checkpointed(dir, "recovery points", || self.write_recovery_points(dir));
+    }
+
+    fn write_recovery_points(&self, dir: &LogDir) -> io::Result<()> {
+        let point = |log: &Log| match known_bugs::is_back(KnownBug::CheckpointBeforeFlush) {
+            true => log.log_end_offset(),
+            false => log.note_recovery_point(),
+        };
+        let points = || self.logs_in(dir.id).into_iter().map(|(partition, log)| (partition, point(&log))).collect();
+        dir.recovery_points.write(points)
     }
 
     pub(super) fn checkpoint_log_start_offsets_in(&self, dir: &Arc<LogDir>) {
         self.checkpointed(dir, "log start offsets", || {
-            dir.log_start_offsets.write(|| {
-                let starts = self.logs_in(dir.id).into_iter().filter_map(|(partition, log)| {
-                    let first_segment = log.segments().first()?.base_offset;
-                    let start = log.log_start_offset();
-                    (start > first_segment).then_some((partition, start))
-                });
-                starts.collect()
-            })
+            // A start that is not noted is that of the first segment: a crash must not bring back those before it.
+            self.logs_in(dir.id)
+                .values()
+                .filter(|log| !log.is_offline())
+                .try_for_each(|log| ignore_missing(log.sync_new_names()))?;
+            self.write_log_start_offsets(dir)
         });
+    }
+
+    fn write_log_start_offsets(&self, dir: &LogDir) -> io::Result<()> {
+        dir.log_start_offsets.write(|| {
+            let starts = self.logs_in(dir.id).into_iter().filter_map(|(partition, log)| {
+                let first_segment = log.segments().first()?.base_offset;
+                let start = log.note_log_start_offset();
+                (start > first_segment).then_some((partition, start))
+            });
+            starts.collect()
+        })
+    }
+
+    /// Has a log correct its checkpoints when it was truncated below what they say.
+    pub(super) fn follow_truncations(self: &Arc<Self>, log: &Log, dir: &Arc<LogDir>) {
+        let (manager, dir) = (Arc::downgrade(self), dir.clone());
+        log.on_shortened(Box::new(move || {
+            let Some(manager) = manager.upgrade().filter(|_| dir.is_online()) else { return Ok(()) };
+            manager.write_recovery_points(&dir)?;
+            manager.write_log_start_offsets(&dir)
+        }));
     }
 
     pub(super) fn checkpoint_cleaner_offsets_in(&self, dir: &Arc<LogDir>) {
@@ -122,6 +149,30 @@ impl LogManager {
                 logs.filter_map(|(partition, log)| Some((partition, log.cleaned_offset()?))).collect()
             })
         });
+    }
+
+    /// Corrects the checkpoints after a start: a deletion may have been interrupted, and a topic of the same name must not
+    /// inherit its offsets; nor may a truncation that was not noted.
+    pub(super) fn correct_checkpoints(&self, dir: &Arc<LogDir>) {
+        if known_bugs::is_back(KnownBug::StaleCheckpointsKept) {
+            return;
+        }
+        let logs = self.logs_in(dir.id);
+        if logs.values().any(|log| log.is_noted_wrong()) {
+            self.checkpoint_recovery_points_in(dir);
+            self.checkpoint_log_start_offsets_in(dir);
+        }
+        for checkpoint in [&dir.recovery_points, &dir.log_start_offsets, &dir.cleaner_offsets] {
+            self.checkpointed(dir, "offsets without those of deleted logs", || {
+                let mut offsets = checkpoint.read()?;
+                let noted = offsets.len();
+                offsets.retain(|partition, _| logs.contains_key(partition));
+                match offsets.len() < noted {
+                    true => checkpoint.write(|| offsets),
+                    false => Ok(()),
+                }
+            });
+        }
     }
 
     fn checkpointed(&self, dir: &Arc<LogDir>, what: &str, write: impl FnOnce() -> io::Result<()>) {

@@ -133,6 +133,7 @@ impl LogManager {
         self.settle_futures(loading.futures.into_inner());
         dirs.iter().filter(|dir| dir.is_online()).for_each(|dir| dir.set_recovered());
         *self.stage.write() = Stage::Loaded;
+        dirs.iter().for_each(|dir| self.correct_checkpoints(dir));
         let mut report = loading.report.into_inner();
         report.loaded = loading.loaded.into_inner();
         report.took = self.context.clock.monotonic().saturating_sub(began);
@@ -226,6 +227,7 @@ impl LogManager {
         if let Some(offset) = job.cleaned_offset {
             log.restore_cleaned_offset(offset);
         }
+        self.follow_truncations(&log, dir);
         warn_of_repairs(partition, &report);
         dir.log_count.fetch_add(1, Ordering::Relaxed);
         let opened = HostedLog { log, topic_id, dir: dir.clone() };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::storage::disk::OpenMode;
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::index_file::IndexError;
+use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::Wait;
 use crate::storage::log::append::index_io;
 use crate::storage::offset_index::OffsetPosition;
@@ -13,7 +14,7 @@ use crate::storage::recovery::{DamagePolicy, Recovery, RecoveryStep};
 use crate::storage::scan::{FullScan, ScanError};
 use crate::storage::segment::LogSegment;
 use crate::storage::time_index::TimestampEntry;
-use crate::types::Offset;
+use crate::types::{LeaderEpoch, Offset};
 
 /// Where a segment's bytes begin to be read. All before is trusted, and so are the index entries up to here.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,8 @@ struct Checked {
     /// Stretches that hold no whole batch.
     damaged: Vec<Damage>,
     last_indexed: u64,
+    /// Of the last batch that has one, here or before.
+    latest_epoch: LeaderEpoch,
 }
 
 #[derive(Clone, Debug)]
@@ -52,7 +55,7 @@ const COPY_BYTES: usize = 1 << 20;
 impl Recovery<'_> {
     /// Checks what is not trusted, repairs it, and finds the log's end.
     pub(super) fn check_segments(&mut self) -> io::Result<()> {
-        let first_unflushed = self.first_unflushed();
+        let mut first_unflushed = self.first_unflushed();
         for n in 0..first_unflushed.min(self.segments.len()) {
             self.check_trusted(n)?;
         }
@@ -61,12 +64,61 @@ impl Recovery<'_> {
         while n < self.segments.len() {
             let cut_off = self.check_unflushed(n, total)?;
             n += 1;
-            if cut_off && n < self.segments.len() {
-                let removed = self.segments.split_off(n);
-                let first = FileName::new(removed[0].base_offset(), FileKind::Log);
-                self.repaired(first, "follows damage", "deleted, and all segments behind it");
-                self.remove_segments(removed)?;
+            if n == self.segments.len() {
+                break;
             }
+            let first = FileName::new(self.segments[n].base_offset(), FileKind::Log);
+            let has_gap = self.lacks_records_before(first.base_offset);
+            if has_gap && self.epochs.earliest().is_some_and(|earliest| earliest.start_offset >= first.base_offset) {
+                self.repaired(first, "what was before it was being deleted", "deleted the rest of it");
+                let removed = self.segments.drain(..n).collect();
+                self.lost_txn_indexes.retain(|base_offset| *base_offset >= first.base_offset);
+                self.remove_segments(removed)?;
+                (n, first_unflushed) = (0, 0);
+                continue;
+            }
+            let what = format!("records from {} to {} are missing before it", self.log_end_offset, first.base_offset);
+            let found = match cut_off {
+                true => "follows damage",
+                false if has_gap => &what,
+                false => continue,
+            };
+            match self.params.damage {
+                DamagePolicy::CutOff => {
+                    self.repaired(first, found, "deleted, and all segments behind it");
+                    let removed = self.segments.split_off(n);
+                    self.remove_segments(removed)?;
+                }
+                DamagePolicy::KeepReadable => self.repaired(first, found, "kept it: readers see a gap in the offsets"),
+            }
+        }
+        if !self.params.clean_shutdown && !known_bugs::is_back(KnownBug::SurvivorsCountAsSynced) {
+            self.distrust_survivors(first_unflushed)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the segment that begins at `next` begins behind the log's end so far, and that can only mean that the end of
+    /// the segment before it was lost: the power went before it was synced, and the new segment was on disk already.
+    fn lacks_records_before(&self, next: Offset) -> bool {
+        // Compaction leaves gaps. Logs that are compacted do not begin a segment before the last one is synced.
+        !self.params.config.cleanup_policy.compact
+            && !self.params.clean_shutdown
+            && self.log_end_offset < next
+            && !known_bugs::is_back(KnownBug::GapNotNoticed)
+    }
+
+    /// What a process that was killed has written is there, but perhaps only in the system's memory.
+    fn distrust_survivors(&mut self, first_unflushed: usize) -> io::Result<()> {
+        self.has_new_names = true;
+        for segment in &self.segments[first_unflushed.min(self.segments.len())..] {
+            segment.written_by_others();
+        }
+        if self.params.config.cleanup_policy.compact
+            && let Some((_, sealed)) = self.segments.split_last()
+        {
+            // See `lacks_records_before`.
+            sealed[first_unflushed.min(sealed.len())..].iter().try_for_each(|segment| segment.sync_all())?;
         }
         Ok(())
     }
@@ -77,8 +129,9 @@ impl Recovery<'_> {
         if self.params.clean_shutdown {
             return last;
         }
+        // One that ends there is on disk, but its indexes are not: they are synced when it is sealed, and what follows.
         let recovery_point = self.params.recovery_point;
-        let holds = self.segments.partition_point(|segment| segment.base_offset() <= recovery_point).saturating_sub(1);
+        let holds = self.segments.partition_point(|segment| segment.base_offset() < recovery_point).saturating_sub(1);
         holds.min(last)
     }
 
@@ -127,7 +180,8 @@ impl Recovery<'_> {
             }
             None => self.start_over(&segment)?,
         };
-        if !self.params.clean_shutdown {
+        let next = self.segments.get(n + 1).map(|next| next.base_offset());
+        if !self.params.clean_shutdown && next.is_none_or(|next| next > self.params.recovery_point) {
             self.lost_txn_indexes.insert(segment.base_offset());
         }
         let mut checked = self.scan(&segment, start, total, self.params.damage)?;
@@ -140,6 +194,7 @@ impl Recovery<'_> {
         }
         let is_damaged = !checked.damaged.is_empty();
         self.log_end_offset = checked.next_offset;
+        self.latest_epoch = checked.latest_epoch;
         self.last_indexed = checked.last_indexed;
         self.repair(&segment, checked, self.params.damage)?;
         if !is_last || !self.params.clean_shutdown {
@@ -167,7 +222,7 @@ impl Recovery<'_> {
             let position = entry.position.into();
             Start { position, offset: base_offset, last_indexed: position, named: Some(entry.offset) }
         };
-        if self.params.clean_shutdown {
+        if self.params.clean_shutdown || known_bugs::is_back(KnownBug::IndexTrustedAfterCrash) {
             // The last entry of the time index was made when the log was closed: it covers everything.
             let nothing_indexed = Start { position: 0, offset: base_offset, last_indexed: 0, named: None };
             return Ok(Some(segment.offset_index().last(Wait::ForDisk)?.map_or(nothing_indexed, from)));
@@ -202,13 +257,31 @@ impl Recovery<'_> {
         let file = segment.file()?;
         let (base_offset, end) = (segment.base_offset(), segment.size());
         let interval = self.params.config.index_interval_bytes.max(0) as u64;
-        let mut checked = Checked { next_offset: start.offset, damaged: Vec::new(), last_indexed: start.last_indexed };
+        let mut checked = Checked {
+            next_offset: start.offset,
+            damaged: Vec::new(),
+            last_indexed: start.last_indexed,
+            latest_epoch: self.latest_epoch,
+        };
         let mut scan = FullScan::new(&*file, base_offset, start.position, end, start.offset);
         let mut told = start.position;
         loop {
             match scan.next() {
+                // A truncation that was not on disk, and what was appended since only in part.
+                Ok(Some((position, frame)))
+                    if policy == DamagePolicy::CutOff
+                        && frame.leader_epoch().0 >= 0
+                        && frame.leader_epoch() < checked.latest_epoch =>
+                {
+                    let (epoch, before) = (frame.leader_epoch(), checked.latest_epoch);
+                    let reason =
+                        format!("the batch from {} has epoch {epoch}, those before it {before}", frame.base_offset());
+                    checked.damaged.push(Damage { from: position, to: end, reason });
+                    break;
+                }
                 Ok(Some((position, frame))) => {
                     let last_offset = frame.last_offset();
+                    checked.latest_epoch = checked.latest_epoch.max(frame.leader_epoch());
                     let entry = TimestampEntry { timestamp: frame.max_timestamp(), offset: last_offset };
                     segment.observe_timestamp(entry).map_err(index_io)?;
                     let is_due = position - checked.last_indexed > interval;
@@ -279,7 +352,10 @@ impl Recovery<'_> {
         if is_tail {
             segment.cut_off(checked.next_offset, last.from).map_err(super::unreadable)?;
             // It may lie below the recovery point from now on, where nobody would look for what comes back.
-            return segment.sync_all();
+            return match known_bugs::is_back(KnownBug::CutOffNotSynced) {
+                true => Ok(()),
+                false => segment.sync_all(),
+            };
         }
         assert!(policy == DamagePolicy::KeepReadable, "cutting off leaves one stretch, at the end");
         self.write_without(segment, &checked.damaged)?;

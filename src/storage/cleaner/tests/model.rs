@@ -25,11 +25,12 @@ use crate::record::builder::RecordBatchBuilder;
 use crate::record::compression::Codec;
 use crate::record::control::{ControlRecord, EndTxnMarker};
 use crate::storage::background::Background;
+use crate::storage::disk::Disk as _;
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::{AppendContext, LogParams};
-use crate::storage::memory_disk::MemoryDisk;
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
+use crate::storage::simulated_disk::{Crash, SimulatedDisk};
 use crate::storage::validate::{AppendOrigin, ValidatedBatch, ValidatedRecords};
 use crate::types::{LeaderEpoch, ProducerEpoch, ProducerId};
 
@@ -70,7 +71,7 @@ type Producers = [ProducerModel; 3];
 struct Model {
     seed: u64,
     random: SmallRng,
-    disk: MemoryDisk,
+    disk: SimulatedDisk,
     clock: Arc<ManualClock>,
     config: Arc<TopicConfig>,
     log: Arc<Log>,
@@ -101,7 +102,7 @@ struct Coverage {
     full_maps: u64,
 }
 
-fn context(disk: &MemoryDisk, clock: &Arc<ManualClock>) -> LogContext {
+fn context(disk: &SimulatedDisk, clock: &Arc<ManualClock>) -> LogContext {
     let background = Background::stepped();
     let disk = Arc::new(disk.clone());
     LogContext { files: FileCache::new(disk.clone(), background.clone(), 1000), disk, clock: clock.clone(), background }
@@ -110,7 +111,9 @@ fn context(disk: &MemoryDisk, clock: &Arc<ManualClock>) -> LogContext {
 impl Model {
     fn new(seed: u64) -> Model {
         let mut random = SmallRng::seed_from_u64(seed);
-        let disk = MemoryDisk::new();
+        let disk = SimulatedDisk::new();
+        disk.create_dir_all(std::path::Path::new("/logs")).unwrap();
+        disk.sync_dir(std::path::Path::new("/")).unwrap();
         let clock = ManualClock::new(1_000_000);
         let context = context(&disk, &clock);
         let config = Arc::new(TopicConfig {
@@ -377,7 +380,8 @@ impl Model {
         self.say(format_args!("restart in order {in_order} power went {power_went}"));
         let durable = self.log.recovery_point().0;
         let start = self.log.log_start_offset();
-        self.disk = self.disk.restart(power_went, self.random.random());
+        let crash = if power_went { Crash::PowerLoss } else { Crash::Kill };
+        self.disk = self.disk.restart(crash, self.random.random());
         self.context = context(&self.disk, &self.clock);
         let (log, repairs) = open(&self.context, &self.config, self.checkpoint, self.recovery_point, in_order);
         assert_eq!(log.log_start_offset(), start, "seed {}", self.seed);

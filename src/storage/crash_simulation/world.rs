@@ -1,0 +1,661 @@
+//! A node on the simulated disk: what it is told to do, and how it ends and starts again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use crate::clock::{Clock as _, ManualClock};
+use crate::config::TopicConfig;
+use crate::config::topic::CleanupPolicy;
+use crate::record::batch::{BatchHeader, HEADER_SIZE};
+use crate::record::builder::RecordBatchBuilder;
+use crate::record::control::{ControlRecord, EndTxnMarker};
+use crate::storage::background::Background;
+use crate::storage::checkpoint::CleanShutdownFile;
+use crate::storage::cleaner;
+use crate::storage::crash_simulation::model::{Doubt, Entry, Kind, PRODUCERS, Partition, Role, Written};
+use crate::storage::crash_simulation::script::Step;
+use crate::storage::disk::Disk;
+use crate::storage::file_cache::FileCache;
+use crate::storage::log::{AppendContext, AppendInfo, Log, LogContext};
+use crate::storage::manager::{HostedPartition, LoadEvent, LogLookupError, LogManager, LogManagerConfig, NewLog};
+use crate::storage::producer_state::ProducerStateConfig;
+use crate::storage::recovery::{DamagePolicy, RecoveryReport};
+use crate::storage::simulated_disk::{Crash, SimulatedDisk};
+use crate::storage::validate::{AppendOrigin, ValidatedBatch, ValidatedRecords};
+use crate::types::{DirectoryId, Offset, ProducerEpoch, ProducerId, TopicPartition};
+
+const ROOT: &str = "/data";
+const DELETE_DELAY_MS: i64 = 20;
+
+/// Why a step did not come to its end.
+#[derive(Debug)]
+pub enum Halt {
+    /// The disk died.
+    Dead,
+    /// The disk failed as it was told to, or has failed before.
+    Failed,
+    /// What must never be.
+    Violation(String),
+}
+
+pub type Outcome<T = ()> = Result<T, Halt>;
+
+pub fn violation<T>(what: impl Into<String>) -> Outcome<T> {
+    Err(Halt::Violation(what.into()))
+}
+
+/// See the module's documentation.
+pub struct World {
+    pub random: SmallRng,
+    pub disk: SimulatedDisk,
+    clock: Arc<ManualClock>,
+    context: LogContext,
+    manager: Option<Arc<LogManager>>,
+    pub partitions: Vec<Partition>,
+    logs: Vec<Option<Arc<Log>>>,
+    is_made: Vec<bool>,
+    /// Up to where flushes were answered.
+    answered: Vec<Arc<AtomicI64>>,
+    directory: DirectoryId,
+    /// How the last process ended; `None`: in order.
+    ended_by: Option<Crash>,
+    is_up: bool,
+    /// The start before did not come to its end.
+    is_again: bool,
+    /// Makes every batch another one.
+    counter: u32,
+    pub says: bool,
+}
+
+impl World {
+    /// A node with one partition for each role.
+    pub fn new(seed: u64, roles: &[Role]) -> World {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let disk = SimulatedDisk::with_seed(seed);
+        let clock = ManualClock::new(1_000_000);
+        let partitions = roles
+            .iter()
+            .enumerate()
+            .map(|(n, role)| {
+                let config = TopicConfig {
+                    cleanup_policy: CleanupPolicy {
+                        compact: *role == Role::Compacted,
+                        delete: *role != Role::Compacted,
+                    },
+                    segment_bytes: random.random_range(500..2000),
+                    index_interval_bytes: [0, 100, 300][random.random_range(0..3)],
+                    min_cleanable_dirty_ratio: 0.0,
+                    delete_retention_ms: 1000,
+                    retention_ms: -1,
+                    retention_bytes: if random.random_bool(0.3) { 1500 } else { -1 },
+                    file_delete_delay_ms: DELETE_DELAY_MS,
+                    flush_messages: if random.random_bool(0.2) { 1 } else { i64::MAX },
+                    ..TopicConfig::default()
+                };
+                let keeps = *role == Role::Leader && random.random_bool(0.5);
+                let damage = if keeps { DamagePolicy::KeepReadable } else { DamagePolicy::CutOff };
+                Partition::new(TopicPartition::new("t", n as i32), *role, config, damage)
+            })
+            .collect::<Vec<_>>();
+        World {
+            context: context(&disk, &clock),
+            disk,
+            clock,
+            manager: None,
+            logs: vec![None; roles.len()],
+            is_made: vec![false; roles.len()],
+            answered: roles.iter().map(|_| Arc::default()).collect(),
+            partitions,
+            directory: DirectoryId::random(),
+            ended_by: None,
+            is_up: false,
+            is_again: false,
+            counter: 0,
+            says: false,
+            random,
+        }
+    }
+
+    fn say(&self, what: impl std::fmt::Display) {
+        if self.says {
+            println!("{what}");
+        }
+    }
+
+    // --- life ----------------------------------------------------------------------------------------------------
+
+    /// Starts the node, and checks what it has found.
+    pub fn start(&mut self) -> Outcome {
+        self.disk.set_activity(match self.ended_by {
+            None => "start",
+            Some(Crash::Kill) => "start after a kill",
+            Some(Crash::PowerLoss) => "start after a power loss",
+        });
+        self.context = context(&self.disk, &self.clock);
+        let config = LogManagerConfig {
+            log_dirs: vec![(ROOT.into(), self.directory)],
+            recovery_threads_per_data_dir: 1,
+            file_delete_delay_ms: DELETE_DELAY_MS,
+            producers: ProducerStateConfig { verification_enabled: false, ..ProducerStateConfig::default() },
+            on_failure: Arc::new(|_| {}),
+        };
+        let manager = LogManager::open(self.context.clone(), config);
+        let manager = manager.map_err(|error| self.halt(error))?;
+        let hosted = self.partitions.iter().map(|partition| {
+            let hosted =
+                HostedPartition { config: partition.config.clone(), damage: partition.damage, directory: None };
+            (partition.topic_partition.clone(), (partition.topic_id, hosted))
+        });
+        let hosted: BTreeMap<_, _> = hosted.collect();
+        let assigned = move |partition: &TopicPartition, topic_id| {
+            hosted.get(partition).filter(|(id, _)| *id == topic_id).map(|(_, hosted)| hosted.clone())
+        };
+        let reports: Arc<Mutex<BTreeMap<TopicPartition, RecoveryReport>>> = Arc::default();
+        let told = reports.clone();
+        let events = move |event: LoadEvent<'_>| {
+            if let LoadEvent::Loaded { partition, report, .. } = event {
+                told.lock().insert(partition.clone(), report.clone());
+            }
+        };
+        manager.load(&assigned, Arc::new(events));
+        self.manager = Some(manager.clone());
+        for n in 0..self.partitions.len() {
+            match manager.get(&self.partitions[n].topic_partition) {
+                Ok(log) => {
+                    self.logs[n] = Some(log);
+                    self.is_made[n] = true;
+                    let report = reports.lock().remove(&self.partitions[n].topic_partition).unwrap_or_default();
+                    self.check_start(n, &report)?;
+                }
+                Err(LogLookupError::Offline) => return Err(self.halt("offline")),
+                Err(LogLookupError::Unknown) if self.disk.is_dead() || manager.has_offline_dirs() => {
+                    return Err(self.halt("offline"));
+                }
+                Err(LogLookupError::Unknown) if self.is_made[n] => return violation(format!("log {n} is gone")),
+                Err(LogLookupError::Unknown) => self.make(n)?,
+            }
+        }
+        match self.disk.is_dead() || manager.has_offline_dirs() {
+            true => Err(self.halt("offline")),
+            false => {
+                self.is_up = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn check_start(&mut self, n: usize, report: &RecoveryReport) -> Outcome {
+        let log = self.log(n)?;
+        self.say(format_args!(
+            "  {n}: {}..{} recovery point {} {:?} {:?}",
+            log.log_start_offset(),
+            log.log_end_offset(),
+            log.recovery_point(),
+            log.segments().iter().map(|s| (s.base_offset.0, s.size)).collect::<Vec<_>>(),
+            report.repairs.iter().map(|r| format!("{}: {}: {}", r.file, r.found, r.done)).collect::<Vec<_>>()
+        ));
+        if self.disk.is_dead() || log.is_offline() {
+            return Err(self.halt("offline"));
+        }
+        let ended_by = self.ended_by;
+        self.disk.hold(true);
+        let result = self.partitions[n].check_start(&log, report, ended_by, self.is_again, &mut self.random);
+        self.disk.hold(false);
+        result.map_err(|what| Halt::Violation(format!("partition {n} ({:?}): {what}", self.partitions[n].role)))
+    }
+
+    fn make(&mut self, n: usize) -> Outcome {
+        self.partitions[n].start_anew(0);
+        self.partitions[n].doubts.clear();
+        self.disk.set_activity("make a partition");
+        let new = NewLog {
+            topic_id: self.partitions[n].topic_id,
+            config: self.partitions[n].config.clone(),
+            damage: self.partitions[n].damage,
+            directory: None,
+            is_new: true,
+        };
+        let made = self.manager()?.get_or_create(&self.partitions[n].topic_partition, new);
+        self.logs[n] = Some(made.map_err(|error| self.halt(error))?);
+        self.is_made[n] = true;
+        Ok(())
+    }
+
+    /// The process ends; what is there afterwards is found by the next one.
+    pub fn crash(&mut self, crash: Crash) {
+        self.collect_promises();
+        self.say(format_args!("{crash:?}"));
+        let seed = self.random.random();
+        self.end(crash, seed);
+        // What a power loss took before a start that did not come to its end is still missing.
+        self.ended_by = self.ended_by.filter(|_| !self.is_up).max(Some(crash));
+        self.is_again = !self.is_up;
+        self.is_up = false;
+    }
+
+    fn end(&mut self, crash: Crash, seed: u64) {
+        self.disk = self.disk.restart(crash, seed);
+        // They hold the logs; all of them fail.
+        self.context.background.run_pending(Duration::from_secs(1));
+        self.logs.iter_mut().for_each(|log| *log = None);
+        self.manager = None;
+    }
+
+    /// Ends in order, and makes sure that nothing depends on power from then on.
+    fn restart(&mut self) -> Outcome {
+        let end = |partition: &Partition| (partition.topic_partition.clone(), Offset(partition.end));
+        let high_watermarks = self.partitions.iter().map(end).collect();
+        let manager = self.manager()?;
+        manager.shutdown(1, &high_watermarks);
+        if self.disk.is_dead() || manager.has_offline_dirs() || self.disk.failed_at().is_some() {
+            return Err(self.halt("cannot be closed"));
+        }
+        self.disk.hold(true);
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        if !CleanShutdownFile::new(disk.clone(), Path::new(ROOT)).exists().unwrap_or(false) {
+            return violation("there is no marker after an orderly end");
+        }
+        for (n, partition) in self.partitions.iter_mut().enumerate() {
+            (partition.durable, partition.durable_start) = (partition.end, partition.start);
+            partition
+                .verify(&disk, Path::new(ROOT))
+                .map_err(|what| Halt::Violation(format!("partition {n}: {what}")))?;
+        }
+        self.disk.hold(false);
+        let crash = if self.random.random_bool(0.5) { Crash::Kill } else { Crash::PowerLoss };
+        let seed = self.random.random();
+        self.say(format_args!("closed, then {crash:?}"));
+        self.end(crash, seed);
+        (self.ended_by, self.is_up, self.is_again) = (None, false, false);
+        self.start()
+    }
+
+    /// What a call that failed means.
+    fn halt(&self, error: impl std::fmt::Display) -> Halt {
+        if self.disk.is_dead() {
+            return Halt::Dead;
+        }
+        match self.disk.failed_at() {
+            Some(site) => {
+                self.say(format_args!("  {error}; failed at {site}"));
+                Halt::Failed
+            }
+            None => Halt::Violation(format!("for no reason: {error}")),
+        }
+    }
+
+    fn manager(&self) -> Outcome<Arc<LogManager>> {
+        self.manager.clone().ok_or_else(|| self.halt("the node is down"))
+    }
+
+    fn log(&self, n: usize) -> Outcome<Arc<Log>> {
+        self.logs[n].clone().ok_or_else(|| self.halt("the node is down"))
+    }
+
+    /// What was promised since: answers of flushes, and recovery points.
+    fn collect_promises(&mut self) {
+        for (n, partition) in self.partitions.iter_mut().enumerate() {
+            let answered = self.answered[n].swap(0, Ordering::Relaxed);
+            let recovery_point = self.logs[n].as_ref().map_or(0, |log| log.recovery_point().0);
+            partition.durable = partition.durable.max(answered).max(recovery_point).min(partition.end);
+        }
+    }
+
+    // --- steps ---------------------------------------------------------------------------------------------------
+
+    /// Does a step, and sees whether the log is where it should be.
+    pub fn step(&mut self, step: Step) -> Outcome {
+        self.say(format_args!("{step:?}"));
+        self.disk.set_activity(step.name());
+        self.act(step)?;
+        if self.disk.is_dead() {
+            return Err(Halt::Dead);
+        }
+        if self.disk.failed_at().is_some() && self.logs.iter().flatten().any(|log| log.is_offline()) {
+            return Err(self.halt("a log is offline"));
+        }
+        self.collect_promises();
+        for (n, partition) in self.partitions.iter().enumerate() {
+            let Some(log) = &self.logs[n] else { continue };
+            let found = (log.log_start_offset().0, log.log_end_offset().0);
+            if found != (partition.start, partition.end) {
+                let wanted = (partition.start, partition.end);
+                return violation(format!("partition {n} goes from {} to {}, not {wanted:?}", found.0, found.1));
+            }
+            if log.is_offline() {
+                return violation(format!("partition {n} is offline"));
+            }
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, step: Step) -> Outcome {
+        match step {
+            Step::Append { partition, who, count, transactional } => self.append(partition, who, count, transactional),
+            Step::EndTransaction { partition, who, committed } => self.end_transaction(partition, who, committed),
+            Step::Retry { partition, who } => self.retry(partition, who),
+            Step::Roll { partition } => self.open_log(partition)?.roll().map(drop).map_err(|error| self.halt(error)),
+            Step::Flush { partition } => {
+                let log = self.open_log(partition)?;
+                log.flush(log.log_end_offset()).map_err(|error| self.halt(error))?;
+                self.partitions[partition].durable = log.log_end_offset().0;
+                Ok(())
+            }
+            Step::FlushLater { partition } => {
+                let log = self.open_log(partition)?;
+                self.flush_later(partition, &log);
+                Ok(())
+            }
+            Step::Retention { partition } => self.retention(partition),
+            Step::DeleteRecords { partition, left } => self.delete_records(partition, left),
+            Step::Truncate { partition, batches } => self.truncate(partition, batches),
+            Step::StartAnew { partition, ahead } => self.start_anew(partition, ahead),
+            Step::NewEpoch { partition } => {
+                let log = self.open_log(partition)?;
+                let epoch = self.partitions[partition].epoch.0 + 1;
+                self.partitions[partition].epoch.0 = epoch;
+                let assigned = log.assign_epoch(self.partitions[partition].epoch, log.log_end_offset());
+                assigned.map_err(|error| self.halt(error))
+            }
+            Step::Clean { partition } => {
+                let log = self.open_log(partition)?;
+                self.partitions[partition].cleaned_to = self.partitions[partition].end;
+                cleaner::clean_now(&log, log.log_end_offset());
+                Ok(())
+            }
+            Step::Recreate { partition } => self.recreate(partition),
+            Step::CheckpointRecoveryPoints => {
+                self.manager()?.checkpoint_recovery_points();
+                self.checkpointed()
+            }
+            Step::CheckpointStarts => {
+                self.manager()?.checkpoint_log_start_offsets();
+                self.checkpointed()?;
+                self.partitions.iter_mut().for_each(|partition| partition.durable_start = partition.start);
+                Ok(())
+            }
+            Step::CheckpointOthers => {
+                let end = |partition: &Partition| (partition.topic_partition.clone(), Offset(partition.end));
+                self.manager()?.checkpoint_high_watermarks(&self.partitions.iter().map(end).collect());
+                self.manager()?.checkpoint_cleaner_offsets();
+                self.checkpointed()
+            }
+            Step::Background { ms } => {
+                self.clock.advance(Duration::from_millis(ms));
+                self.context.background.run_pending(Duration::from_millis(ms));
+                Ok(())
+            }
+            Step::Restart => self.restart(),
+            Step::Kill | Step::PowerLoss => {
+                let is_kill = step == Step::Kill && self.can_be_killed();
+                self.crash(if is_kill { Crash::Kill } else { Crash::PowerLoss });
+                self.start()
+            }
+        }
+    }
+
+    fn checkpointed(&self) -> Outcome {
+        let is_refused = self.disk.failed_at().is_some();
+        match self.disk.is_dead() || is_refused || self.manager()?.has_offline_dirs() {
+            true => Err(self.halt("a checkpoint was not written")),
+            false => Ok(()),
+        }
+    }
+
+    /// A log that takes records.
+    fn open_log(&self, n: usize) -> Outcome<Arc<Log>> {
+        let log = self.log(n)?;
+        // The partitions of a directory that is offline take nothing.
+        match log.is_offline() || self.manager()?.has_offline_dirs() {
+            true => Err(self.halt("the log is offline")),
+            false => Ok(log),
+        }
+    }
+
+    fn flush_later(&self, n: usize, log: &Log) {
+        let answered = self.answered[n].clone();
+        let up_to = log.log_end_offset();
+        log.flush_then(up_to, move |result| {
+            if result.is_ok() {
+                answered.fetch_max(up_to.0, Ordering::Relaxed);
+            }
+        });
+    }
+
+    fn append(&mut self, n: usize, who: usize, count: i32, transactional: bool) -> Outcome {
+        let partition = &self.partitions[n];
+        let producer = Some(who).filter(|who| *who < PRODUCERS);
+        let view = producer.map(|producer| partition.producers[producer]);
+        let transactional = producer.is_some() && (transactional || view.is_some_and(|view| view.open_since.is_some()));
+        let mut builder = RecordBatchBuilder::new(Offset(0));
+        let base_sequence = view.map_or(-1, |view| view.last_sequence + 1);
+        if producer.is_some() {
+            builder =
+                builder.producer(ProducerId(who as i64), ProducerEpoch(0), base_sequence).transactional(transactional);
+        }
+        let is_compacted = partition.role == Role::Compacted;
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            self.counter += 1;
+            let key = vec![self.random.random_range(0..6)];
+            let is_tombstone = is_compacted && self.random.random_bool(0.1);
+            let value = [&self.counter.to_be_bytes()[..], &vec![7; self.random.random_range(0..50)]].concat();
+            let value = Some(value).filter(|_| !is_tombstone);
+            let timestamp = self.clock.now_ms() - self.random.random_range(0..10);
+            builder.append(timestamp, Some(&key), value.as_deref(), &[]);
+            entries.push(Entry { timestamp, key, value });
+        }
+        let last_sequence = if producer.is_some() { base_sequence + count - 1 } else { -1 };
+        self.write(n, builder, producer, last_sequence, Kind::Data { transactional }, entries)
+    }
+
+    fn end_transaction(&mut self, n: usize, who: usize, committed: bool) -> Outcome {
+        if self.partitions[n].producers[who].open_since.is_none() {
+            return Ok(());
+        }
+        let mut builder = RecordBatchBuilder::new(Offset(0))
+            .producer(ProducerId(who as i64), ProducerEpoch(0), -1)
+            .transactional(true)
+            .control(true);
+        let timestamp = self.clock.now_ms();
+        builder.append_control(timestamp, &ControlRecord::EndTxn(EndTxnMarker { committed, coordinator_epoch: 0 }));
+        let entries = vec![Entry { timestamp, key: Vec::new(), value: None }];
+        self.write(n, builder, Some(who), -1, Kind::Marker { committed }, entries)
+    }
+
+    fn write(
+        &mut self,
+        n: usize,
+        builder: RecordBatchBuilder,
+        producer: Option<usize>,
+        last_sequence: i32,
+        kind: Kind,
+        entries: Vec<Entry>,
+    ) -> Outcome {
+        let log = self.open_log(n)?;
+        let (mut header, body) = builder.build_parts();
+        let partition = &mut self.partitions[n];
+        let given = header;
+        header.set_base_offset(Offset(partition.end));
+        header.set_partition_leader_epoch(partition.epoch);
+        let written = Written {
+            base: partition.end,
+            last: header.last_offset().0,
+            epoch: partition.epoch,
+            bytes: [header.as_bytes(), &body[..]].concat(),
+            producer,
+            last_sequence,
+            kind,
+            entries,
+        };
+        partition.doubts.push(Doubt::Append(written.clone()));
+        let appended = match partition.role {
+            Role::Follower => log.append_as_follower(records(header, body, true)),
+            Role::Leader | Role::Compacted => {
+                let origin = match kind {
+                    Kind::Data { .. } => AppendOrigin::Client,
+                    Kind::Marker { .. } => AppendOrigin::Coordinator,
+                };
+                log.append_as_leader(records(given, body, false), partition.epoch, origin, AppendContext::default())
+            }
+        };
+        let info = appended.map_err(|error| self.halt(error))?;
+        let partition = &mut self.partitions[n];
+        partition.doubts.pop();
+        if (info.first_offset.0, info.last_offset.0, info.duplicate) != (written.base, written.last, false) {
+            return violation(format!("appended as {info:?}"));
+        }
+        partition.append(written);
+        log.on_high_watermark(log.log_end_offset());
+        if info.flush_due {
+            self.flush_later(n, &log);
+        }
+        Ok(())
+    }
+
+    /// Sends a producer's last batch again: the log must know it.
+    fn retry(&mut self, n: usize, who: usize) -> Outcome {
+        let log = self.open_log(n)?;
+        let partition = &self.partitions[n];
+        let is_last = |batch: &&Written| {
+            batch.producer == Some(who) && matches!(batch.kind, Kind::Data { .. }) && batch.base >= partition.start
+        };
+        let Some(last) = partition.written.iter().rev().find(is_last) else { return Ok(()) };
+        if partition.role == Role::Follower || last.last_sequence != partition.producers[who].last_sequence {
+            return Ok(());
+        }
+        let header: [u8; HEADER_SIZE] = last.bytes[..HEADER_SIZE].try_into().expect("a batch has a header");
+        let header = BatchHeader::from_bytes(header).map_err(|error| Halt::Violation(error.to_string()))?;
+        let records = records(header, Bytes::copy_from_slice(&last.bytes[HEADER_SIZE..]), false);
+        let appended = log.append_as_leader(records, partition.epoch, AppendOrigin::Client, AppendContext::default());
+        let AppendInfo { last_offset, duplicate, .. } = appended.map_err(|error| self.halt(error))?;
+        match duplicate && last_offset.0 == last.last {
+            true => Ok(()),
+            false => violation(format!("a batch that is at {} was appended again, at {last_offset}", last.last)),
+        }
+    }
+
+    fn retention(&mut self, n: usize) -> Outcome {
+        let log = self.open_log(n)?;
+        let end = self.partitions[n].end;
+        self.partitions[n].doubts.push(Doubt::DeleteRecords(end));
+        let deleted = log.delete_old_segments(self.clock.now_ms(), Offset(end));
+        deleted.map_err(|error| self.halt(error))?;
+        let partition = &mut self.partitions[n];
+        partition.doubts.pop();
+        let start = log.log_start_offset().0;
+        if start < partition.start {
+            return violation(format!("retention moves the start back from {} to {start}", partition.start));
+        }
+        partition.start = start;
+        Ok(())
+    }
+
+    fn delete_records(&mut self, n: usize, left: usize) -> Outcome {
+        let log = self.open_log(n)?;
+        let partition = &mut self.partitions[n];
+        let kept = partition.written.len().saturating_sub(left);
+        let to = partition.written.get(kept).map_or(partition.end, |batch| batch.base);
+        if to <= partition.start {
+            return Ok(());
+        }
+        partition.doubts.push(Doubt::DeleteRecords(to));
+        log.advance_log_start_offset(Offset(to)).map_err(|error| self.halt(error))?;
+        let partition = &mut self.partitions[n];
+        partition.doubts.pop();
+        partition.start = to;
+        Ok(())
+    }
+
+    fn truncate(&mut self, n: usize, batches: usize) -> Outcome {
+        let log = self.open_log(n)?;
+        let partition = &mut self.partitions[n];
+        let kept = partition.written.len().saturating_sub(batches);
+        let Some(to) = partition.written.get(kept).map(|batch| batch.base) else { return Ok(()) };
+        // A follower is never told to go below what is replicated, and so neither below what was cleaned or deleted.
+        if to < partition.start.max(partition.cleaned_to).max(partition.durable_start) {
+            return Ok(());
+        }
+        partition.doubts.push(Doubt::Truncate(to));
+        self.answered[n].store(0, Ordering::Relaxed);
+        log.truncate_to(Offset(to)).map_err(|error| self.halt(error))?;
+        let partition = &mut self.partitions[n];
+        partition.doubts.pop();
+        partition.truncate(to);
+        Ok(())
+    }
+
+    fn start_anew(&mut self, n: usize, ahead: i64) -> Outcome {
+        let log = self.open_log(n)?;
+        let partition = &mut self.partitions[n];
+        let at = (partition.end + ahead - 3).max(0);
+        partition.doubts.push(Doubt::StartAnew(at));
+        self.answered[n].store(0, Ordering::Relaxed);
+        log.truncate_fully_and_start_at(Offset(at)).map_err(|error| self.halt(error))?;
+        let partition = &mut self.partitions[n];
+        partition.doubts.pop();
+        partition.start_anew(at);
+        Ok(())
+    }
+
+    fn recreate(&mut self, n: usize) -> Outcome {
+        let manager = self.manager()?;
+        if manager.has_offline_dirs() {
+            return Err(self.halt("offline"));
+        }
+        self.logs[n] = None;
+        // From here on that is what the metadata says.
+        self.partitions[n].recreate();
+        self.answered[n] = Arc::default();
+        self.is_made[n] = false;
+        let failed = manager.delete(&[self.partitions[n].topic_partition.clone()]);
+        if self.disk.is_dead() || !failed.is_empty() {
+            return Err(self.halt("cannot be deleted"));
+        }
+        self.make(n)
+    }
+
+    /// After the disk has failed: what is there can still be read, and is what it was.
+    pub fn check_reads(&mut self) -> Outcome {
+        for (n, partition) in self.partitions.iter().enumerate() {
+            let Some(log) = &self.logs[n] else { continue };
+            self.disk.hold(true);
+            let checked = partition.check_reads(log);
+            self.disk.hold(false);
+            if let Err(what) = checked {
+                return violation(format!("partition {n} after a failure: {what}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is known what a killed process leaves. After a sync has failed nobody does.
+    pub fn can_be_killed(&self) -> bool {
+        !self.disk.has_failed_to_sync()
+    }
+}
+
+fn context(disk: &SimulatedDisk, clock: &Arc<ManualClock>) -> LogContext {
+    let background = Background::stepped();
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    LogContext { files: FileCache::new(disk.clone(), background.clone(), 1000), disk, clock: clock.clone(), background }
+}
+
+fn records(header: BatchHeader, body: Bytes, as_given: bool) -> ValidatedRecords {
+    let given = Bytes::from([header.as_bytes(), &body[..]].concat());
+    ValidatedRecords {
+        size_in_bytes: given.len(),
+        max_timestamp: header.max_timestamp(),
+        log_append_time_ms: None,
+        as_given: as_given.then_some(given),
+        batches: vec![ValidatedBatch { header, body }],
+    }
+}

@@ -1,0 +1,207 @@
+//! What the crash simulation has found, each by itself.
+
+use super::*;
+use crate::storage::file_name::{FileKind, FileName};
+use crate::storage::simulated_disk::{Crash, SimulatedDisk};
+
+const DIR: &str = "/logs/t-0";
+
+/// The log on a simulated disk, after the process or the power went: with what a checkpoint would say of the log before.
+fn open(disk: &SimulatedDisk, recovery_point: i64, damage: DamagePolicy) -> (LogContext, Arc<Log>, RecoveryReport) {
+    let fixture = Fixture::with(TopicConfig { index_interval_bytes: 0, ..TopicConfig::default() });
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let background = Background::stepped();
+    let files = FileCache::new(disk.clone(), background.clone(), 8);
+    let context = LogContext { files, disk, clock: fixture.clock.clone(), background };
+    let params = LogParams {
+        dir: DIR.into(),
+        recovery_point: Offset(recovery_point),
+        clean_shutdown: false,
+        damage,
+        ..fixture.params()
+    };
+    let (log, report) = Log::open(&context, params).unwrap();
+    (context, log, report)
+}
+
+fn disk() -> SimulatedDisk {
+    let disk = SimulatedDisk::new();
+    disk.create_dir_all(std::path::Path::new("/logs")).unwrap();
+    disk.sync_dir(std::path::Path::new("/")).unwrap();
+    disk
+}
+
+fn path(base_offset: i64, kind: FileKind) -> std::path::PathBuf {
+    FileName::new(Offset(base_offset), kind).path_in(std::path::Path::new(DIR))
+}
+
+/// A node was killed and started again. What the first process had written and not synced counted as synced: the flush that
+/// followed did nothing, was acknowledged, and the power loss after it took the records.
+#[test]
+fn what_survives_a_kill_is_synced_by_the_next_flush() {
+    let first = disk();
+    let (_, log, _) = open(&first, 0, DamagePolicy::KeepReadable);
+    append(&log, batch(3, 10, 0));
+    let second = first.restart(Crash::Kill, 1);
+    let (_, log, _) = open(&second, 0, DamagePolicy::KeepReadable);
+    assert_eq!(log.log_end_offset(), Offset(3));
+    log.flush(Offset(3)).unwrap();
+    for seed in 0..20 {
+        let third = second.restart(Crash::PowerLoss, seed);
+        let (_, log, report) = open(&third, 3, DamagePolicy::KeepReadable);
+        assert_eq!((log.log_end_offset(), report.repairs), (Offset(3), vec![]));
+        assert_eq!(read(&log, 0, 1000, 3), [(0, 2)]);
+    }
+}
+
+/// The power went after a roll: the new segment was on disk and the end of the one before it not, at a batch's boundary.
+/// Readers went from one to the other as if nothing had been between.
+#[test]
+fn the_lost_end_of_a_sealed_segment_is_noticed() {
+    for damage in [DamagePolicy::KeepReadable, DamagePolicy::CutOff] {
+        let first = disk();
+        let (context, log, _) = open(&first, 0, damage);
+        append(&log, batch(3, 10, 0));
+        let kept = log.size();
+        append(&log, batch(3, 10, 0));
+        log.roll().unwrap();
+        append(&log, batch(3, 10, 0));
+        context.disk.open(&path(0, FileKind::Log), OpenMode::ReadWrite).unwrap().set_len(kept).unwrap();
+        let second = first.restart(Crash::Kill, 1);
+        let (_, log, report) = open(&second, 0, damage);
+        assert!(report.repairs.iter().any(|repair| repair.found.contains("from 3 to 6 are missing")), "{report:?}");
+        match damage {
+            DamagePolicy::KeepReadable => assert_eq!(read(&log, 3, 1000, 9), [(6, 8)]),
+            DamagePolicy::CutOff => assert_eq!(log.log_end_offset(), Offset(3)),
+        }
+        // Once is enough.
+        log.flush(log.log_end_offset()).unwrap();
+        let end = log.log_end_offset();
+        let third = second.restart(Crash::PowerLoss, 1);
+        let (_, log, report) = open(&third, end.0, damage);
+        assert_eq!((log.log_end_offset(), report.repairs), (end, vec![]));
+    }
+}
+
+/// The index of a segment that ends where the log is flushed to was not synced, and nobody looked at it again: a time that is
+/// in the segment was not found.
+#[test]
+fn the_indexes_of_a_segment_that_was_flushed_and_then_sealed_are_looked_at() {
+    for seed in 0..20 {
+        let first = disk();
+        let (_, log, _) = open(&first, 0, DamagePolicy::KeepReadable);
+        (0..4).for_each(|n| {
+            append(&log, batch(1, 10, 100 * n));
+        });
+        log.flush(Offset(4)).unwrap();
+        log.roll().unwrap();
+        // Killed before a job could sync what the roll has left; and then the power goes.
+        let second = first.restart(Crash::Kill, seed);
+        let (_, log, _) = open(&second, 4, DamagePolicy::KeepReadable);
+        append(&log, batch(1, 10, 1000));
+        log.flush(Offset(5)).unwrap();
+        let third = second.restart(Crash::PowerLoss, seed);
+        let (_, log, _) = open(&third, 5, DamagePolicy::KeepReadable);
+        assert_eq!(log.offset_for_timestamp(250).unwrap().map(|found| found.offset), Some(Offset(3)));
+    }
+}
+
+/// Records were deleted, and the epochs cut to the new start; that start was not noted when the node was killed. The records
+/// that were back had no epoch.
+#[test]
+fn records_that_come_back_before_the_start_have_their_epoch() {
+    let first = disk();
+    let (context, log, _) = open(&first, 0, DamagePolicy::KeepReadable);
+    append(&log, batch(3, 10, 0));
+    log.assign_epoch(LeaderEpoch(5), Offset(3)).unwrap();
+    log.append_as_leader(batch(3, 10, 0), LeaderEpoch(5), AppendOrigin::Client, AppendContext::default()).unwrap();
+    log.advance_log_start_offset(Offset(4)).unwrap();
+    context.background.run_pending(Duration::ZERO);
+    let second = first.restart(Crash::Kill, 1);
+    let (_, log, _) = open(&second, 0, DamagePolicy::KeepReadable);
+    assert_eq!(log.log_start_offset(), Offset(0));
+    let epochs = [0, 2, 3, 5].map(|offset| log.leader_epoch_at(Offset(offset)).map(|epoch| epoch.0));
+    assert_eq!(epochs, [Some(3), Some(3), Some(5), Some(5)]);
+}
+
+/// A follower was killed while it truncated, and had appended what its new leader sent; then the power went. Of the old
+/// records those were back that no new one had overwritten, and stood behind the new ones as if they belonged there.
+#[test]
+fn old_records_behind_those_of_a_later_epoch_are_cut_off() {
+    let first = disk();
+    let (context, log, _) = open(&first, 0, DamagePolicy::CutOff);
+    log.append_as_follower(fetched(&[(0, 1), (3, 1), (6, 1)])).unwrap();
+    // The second batch anew, in a later epoch, where the first one of the old ones stood.
+    let size = log.size() / 3;
+    let newer = fetched(&[(3, 2)]).as_given.unwrap();
+    context.disk.open(&path(0, FileKind::Log), OpenMode::ReadWrite).unwrap().write_all_at(&newer, size).unwrap();
+    let second = first.restart(Crash::Kill, 1);
+    let (_, log, report) = open(&second, 0, DamagePolicy::CutOff);
+    assert_eq!(log.log_end_offset(), Offset(6), "{report:?}");
+    assert!(report.repairs[0].found.contains("has epoch 1, those before it 2"), "{report:?}");
+}
+
+/// Several segments were being deleted; the power went, and of their names those in the middle were gone and the first not.
+/// That is no loss of records.
+#[test]
+fn an_interrupted_deletion_of_several_segments_is_completed() {
+    let first = disk();
+    let (context, log, _) = open(&first, 0, DamagePolicy::CutOff);
+    for _ in 0..3 {
+        append(&log, batch(3, 10, 0));
+        log.roll().unwrap();
+    }
+    append(&log, batch(3, 10, 0));
+    log.flush(Offset(12)).unwrap();
+    log.advance_log_start_offset(Offset(6)).unwrap();
+    let kept = [FileKind::Log, FileKind::OffsetIndex, FileKind::TimeIndex].map(|kind| path(0, kind));
+    assert_eq!(log.delete_old_segments(NOW_MS, Offset(12)).unwrap(), 2);
+    for name in &kept {
+        let deleted = crate::storage::disk::with_suffix(name, ".deleted");
+        context.disk.rename(&deleted, name).unwrap();
+    }
+    let second = first.restart(Crash::Kill, 1);
+    let (_, log, report) = open(&second, 0, DamagePolicy::CutOff);
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(6), Offset(12)), "{report:?}");
+    assert!(report.repairs.iter().any(|repair| repair.found.contains("was being deleted")), "{report:?}");
+}
+
+/// The last thing before an orderly end was a roll. Its snapshot of the producers was not synced, and the power loss after
+/// that end took it.
+#[test]
+fn closing_syncs_the_snapshot_of_a_roll() {
+    for seed in 0..20 {
+        let first = disk();
+        let (_, log, _) = open(&first, 0, DamagePolicy::KeepReadable);
+        append(&log, batch(3, 10, 0));
+        log.roll().unwrap();
+        log.close().unwrap();
+        let second = first.restart(Crash::PowerLoss, seed);
+        let disk: Arc<dyn Disk> = Arc::new(second.clone());
+        let snapshot = disk.read_file(&path(3, FileKind::Snapshot), 1000).unwrap();
+        crate::storage::producer_state::snapshot::decode(&snapshot).unwrap();
+    }
+}
+
+/// A truncation below what a checkpoint calls flushed must correct it before anything is appended: a crash could tear that,
+/// and nobody would look.
+#[test]
+fn a_truncation_has_the_checkpoints_corrected() {
+    let (_, log, _) = open(&disk(), 0, DamagePolicy::CutOff);
+    (0..3).for_each(|_| {
+        append(&log, batch(3, 10, 0));
+    });
+    let corrected = Arc::new(AtomicUsize::new(0));
+    let seen = corrected.clone();
+    log.on_shortened(Box::new(move || {
+        seen.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }));
+    log.flush(Offset(6)).unwrap();
+    assert_eq!(log.note_recovery_point(), Offset(9));
+    log.truncate_to(Offset(6)).unwrap();
+    assert_eq!(corrected.load(Ordering::Relaxed), 1);
+    assert!(log.is_noted_wrong());
+    log.truncate_fully_and_start_at(Offset(2)).unwrap();
+    assert_eq!(corrected.load(Ordering::Relaxed), 2);
+}
