@@ -264,7 +264,9 @@ fn a_repair_leaves_logs_that_serve_at_least_what_kafka_serves() {
                 continue;
             }
             let (log, report) = fixture.open(&context(), &kafkas.partition, DamagePolicy::KeepReadable);
-            assert_eq!(report.repairs, [], "{dir}");
+            // Records that are nowhere any more leave a gap for good, which is told at each start.
+            let mended: Vec<_> = report.repairs.iter().filter(|repair| !repair.done.starts_with("kept it")).collect();
+            assert!(mended.is_empty(), "{dir}: {mended:?}");
             let ours = found(&log);
             assert!(records(&ours.uncommitted) >= records(&kafkas.uncommitted), "{dir}: {ours:?}, Kafka: {kafkas:?}");
             log.close().unwrap();
