@@ -334,7 +334,9 @@ impl Recovery<'_> {
     /// and completes the transaction indexes that were lost.
     fn replay(&self, producers: &mut ProducerStateManager, lost_from: Option<Offset>) -> io::Result<()> {
         let is_lost = |segment: &LogSegment| self.lost_txn_indexes.contains(&segment.base_offset());
+        let mut has_changed = false;
         for segment in self.segments.iter().filter(|segment| is_lost(segment)) {
+            has_changed |= segment.has_txn_index();
             segment.reset_txn_index()?;
         }
         let ends = self.segments[1..].iter().map(|segment| segment.base_offset()).chain([self.log_end_offset]);
@@ -356,7 +358,15 @@ impl Recovery<'_> {
                 producers.take_snapshot()?;
             }
         }
-        Ok(())
+        // What is made anew of it may lie below the recovery point, where it was on disk.
+        for segment in self.segments.iter().filter(|segment| is_lost(segment) && segment.has_txn_index()) {
+            has_changed = true;
+            segment.sync_txn_index()?;
+        }
+        match has_changed {
+            true => self.context.disk.sync_dir(&self.dir.path()),
+            false => Ok(()),
+        }
     }
 
     /// Where the first segment begins, from `from` on, that is young enough to hold a producer that is not expired.

@@ -334,7 +334,7 @@ impl LogSegment {
         self.sync_txn_index()
     }
 
-    fn sync_txn_index(&self) -> io::Result<()> {
+    pub fn sync_txn_index(&self) -> io::Result<()> {
         self.with_txn_index(false, |index| index.map_or(Ok(()), |index| Ok(index.flush()?))).map_err(txn_io)
     }
 

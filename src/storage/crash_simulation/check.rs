@@ -74,6 +74,8 @@ impl Partition {
         }
 
         log.on_high_watermark(log.log_end_offset());
+        let new_gaps = gaps(&found, start, end);
+        self.gaps.extend(new_gaps);
         self.check_producers(log)?;
         self.check_epochs(log, &found)?;
         self.check_committed(log, &found)?;
@@ -231,19 +233,21 @@ impl Partition {
         let possible: Vec<[ProducerView; PRODUCERS]> =
             (0..=forgotten).map(|from| producers_after(surviving[from..].iter().copied())).collect();
         for who in 0..PRODUCERS {
-            let view = log.with_producers(|producers| {
-                producers.entry(ProducerId(who as i64)).map_or(UNKNOWN, |entry| ProducerView {
-                    last_sequence: entry.last_sequence(),
-                    open_since: entry.current_txn_first_offset.map(|offset| offset.0),
-                })
-            });
-            let is_possible = possible.iter().any(|views| views[who] == view);
+            let view = view_of(log, who);
+            // What follows a lost marker contradicts it, and is passed over.
+            let is_possible = possible.iter().any(|views| views[who] == view) || !self.gaps.is_empty();
             ensure(is_possible, || format!("producer {who} is {view:?}, by the batches {:?}", possible[0][who]))?;
             self.producers[who] = view;
         }
         let unstable = self.producers.iter().filter_map(|view| view.open_since).min().map(|first| first.max(start));
         let found = log.first_unstable_offset().map(|offset| offset.0);
         ensure(found == unstable, || format!("the first unstable offset is {found:?}, not {unstable:?}"))
+    }
+
+    /// After a truncation: the producers are what the log says of them, and that follows from the batches.
+    pub fn take_over_producers(&mut self, log: &Log) -> Check {
+        log.on_high_watermark(log.log_end_offset());
+        self.check_producers(log)
     }
 
     fn check_epochs(&mut self, log: &Log, found: &[Found]) -> Check {
@@ -312,13 +316,22 @@ impl Partition {
             // A snapshot less makes a start slower, and no more. One that says what is wrong would be something else.
             let is_unusable_snapshot = finding.file.ends_with(".snapshot") && !finding.what.contains("offset");
             // Of what lies before the log's start not all is remembered.
-            let is_deleted = finding.file.ends_with(".txnindex") && finding.what.contains("it began at")
+            let is_deleted = finding.file.ends_with(".txnindex") && self.start > 0 && !finding.what.contains("entries")
                 || finding.what == "has no entries" && self.start == self.end;
             finding.severity == Severity::Fault && !is_unusable_snapshot && !is_deleted
         };
         let fault = verified.findings.iter().find(is_fault);
         ensure(fault.is_none(), || format!("{fault:?}"))
     }
+}
+
+fn view_of(log: &Log, who: usize) -> ProducerView {
+    log.with_producers(|producers| {
+        producers.entry(ProducerId(who as i64)).map_or(UNKNOWN, |entry| ProducerView {
+            last_sequence: entry.last_sequence(),
+            open_since: entry.current_txn_first_offset.map(|offset| offset.0),
+        })
+    })
 }
 
 /// Offsets that no batch has, from and up to.

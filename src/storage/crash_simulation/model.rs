@@ -61,20 +61,22 @@ pub const UNKNOWN: ProducerView = ProducerView { last_sequence: -1, open_since: 
 /// What is known of the producers behind these batches.
 pub fn producers_after<'a>(written: impl Iterator<Item = &'a Written>) -> [ProducerView; PRODUCERS] {
     let mut views = [UNKNOWN; PRODUCERS];
-    for batch in written {
-        let Some(producer) = batch.producer else { continue };
-        let view = &mut views[producer];
-        match batch.kind {
-            Kind::Data { transactional } => {
-                view.last_sequence = batch.last_sequence;
-                if transactional {
-                    view.open_since.get_or_insert(batch.base);
-                }
-            }
-            Kind::Marker { .. } => view.open_since = None,
-        }
-    }
+    written.for_each(|batch| take_over(&mut views, batch));
     views
+}
+
+fn take_over(views: &mut [ProducerView; PRODUCERS], batch: &Written) {
+    let Some(producer) = batch.producer else { return };
+    let view = &mut views[producer];
+    match batch.kind {
+        Kind::Data { transactional } => {
+            view.last_sequence = batch.last_sequence;
+            if transactional {
+                view.open_since.get_or_insert(batch.base);
+            }
+        }
+        Kind::Marker { .. } => view.open_since = None,
+    }
 }
 
 /// What was being done when a call failed: it may have happened, or not, or in part.
@@ -146,8 +148,9 @@ impl Partition {
     /// A batch was appended.
     pub fn append(&mut self, batch: Written) {
         self.end = batch.last + 1;
+        // Not by all batches: those before the log's start may be forgotten.
+        take_over(&mut self.producers, &batch);
         self.written.push(batch);
-        self.producers = producers_after(self.written.iter());
     }
 
     /// The log ends at `end` now.
@@ -156,7 +159,6 @@ impl Partition {
         self.end = end;
         self.start = self.start.min(end);
         self.durable = self.durable.min(end);
-        self.producers = producers_after(self.written.iter());
     }
 
     pub fn start_anew(&mut self, at: i64) {

@@ -145,7 +145,10 @@ impl World {
             recovery_threads_per_data_dir: 1,
             file_delete_delay_ms: DELETE_DELAY_MS,
             producers: ProducerStateConfig { verification_enabled: false, ..ProducerStateConfig::default() },
-            on_failure: Arc::new(|_| {}),
+            on_failure: match self.says {
+                true => Arc::new(|failure| println!("  {failure:?}")),
+                false => Arc::new(|_| {}),
+            },
         };
         let manager = LogManager::open(self.context.clone(), config);
         let manager = manager.map_err(|error| self.halt(error))?;
@@ -590,7 +593,7 @@ impl World {
         let partition = &mut self.partitions[n];
         partition.doubts.pop();
         partition.truncate(to);
-        Ok(())
+        partition.take_over_producers(&log).map_err(|what| Halt::Violation(format!("after a truncation {what}")))
     }
 
     fn start_anew(&mut self, n: usize, ahead: i64) -> Outcome {

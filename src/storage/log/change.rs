@@ -284,6 +284,7 @@ impl Log {
             // Else a power loss might take its end and leave what follows. Recovery would not know that gap from one that
             // compaction has made.
             old.sync_all()?;
+            self.sync_new_names()?;
         }
         let new = self.create_segment(base_offset)?;
         writer.producers.update_map_end_offset(base_offset);

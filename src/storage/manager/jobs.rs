@@ -158,6 +158,10 @@ impl LogManager {
             return;
         }
         let logs = self.logs_in(dir.id);
+        if !dir.is_online() {
+            // Its logs are gone from here, not from it.
+            return;
+        }
         if logs.values().any(|log| log.is_noted_wrong()) {
             self.checkpoint_recovery_points_in(dir);
             self.checkpoint_log_start_offsets_in(dir);

@@ -133,7 +133,7 @@ impl LogManager {
         self.settle_futures(loading.futures.into_inner());
         dirs.iter().filter(|dir| dir.is_online()).for_each(|dir| dir.set_recovered());
         *self.stage.write() = Stage::Loaded;
-        dirs.iter().for_each(|dir| self.correct_checkpoints(dir));
+        dirs.iter().filter(|dir| dir.is_online()).for_each(|dir| self.correct_checkpoints(dir));
         let mut report = loading.report.into_inner();
         report.loaded = loading.loaded.into_inner();
         report.took = self.context.clock.monotonic().saturating_sub(began);
