@@ -191,7 +191,8 @@ fn run_long(seed: u64, says: bool) -> Result<Coverage, String> {
     let mut on_death = {
         let mut random = SmallRng::seed_from_u64(seed);
         move |world: &mut World| {
-            world.crash(if random.random_bool(0.5) { Crash::Kill } else { Crash::PowerLoss });
+            let is_kill = random.random_bool(0.5) && world.can_be_killed();
+            world.crash(if is_kill { Crash::Kill } else { Crash::PowerLoss });
             world.disk.die_after(random.random_bool(0.3).then(|| random.random_range(0..30)));
         }
     };

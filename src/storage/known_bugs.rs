@@ -21,8 +21,6 @@ pub(super) enum KnownBug {
     TruncationNotSynced,
     /// After a truncation the checkpoint of the recovery point stays as it was.
     RecoveryPointNotLowered,
-    /// What a recovery cut off may come back.
-    CutOffNotSynced,
     /// Compaction gives up the old segments before the new one has its place.
     SourcesBeforeSwap,
     /// Compaction puts a segment in place that is not on disk.

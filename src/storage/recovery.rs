@@ -35,7 +35,6 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::storage::file_cache::Directory;
 use crate::storage::file_name::{FileState, MAX_BASE_OFFSET};
-use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::leader_epochs::{self, LeaderEpochFileCache};
 use crate::storage::log::change::replay_producers;
 use crate::storage::log::cleaning::Cleaning;
@@ -199,9 +198,7 @@ impl Recovery<'_> {
             segment.rename(FileState::Deleted)?;
         }
         // Else a crash might bring back a segment behind what ends before it now.
-        if !known_bugs::is_back(KnownBug::CutOffNotSynced) {
-            self.context.disk.sync_dir(&self.dir.path())?;
-        }
+        self.context.disk.sync_dir(&self.dir.path())?;
         self.has_new_names = true;
         let delay = Duration::from_millis(self.params.config.file_delete_delay_ms.max(0) as u64);
         self.context.background.run_after(delay, move || {

@@ -64,6 +64,7 @@ impl Recovery<'_> {
         while n < self.segments.len() {
             let cut_off = self.check_unflushed(n, total)?;
             n += 1;
+            self.remove_overlapped(n)?;
             if n == self.segments.len() {
                 break;
             }
@@ -96,6 +97,22 @@ impl Recovery<'_> {
             self.distrust_survivors(first_unflushed)?;
         }
         Ok(())
+    }
+
+    /// Removes segments, from number `n` on, that begin before the one in front of them ends: a segment that was given up, or cut
+    /// off, and that a power loss has brought back.
+    fn remove_overlapped(&mut self, n: usize) -> io::Result<()> {
+        let end = self.log_end_offset;
+        let behind = self.segments.partition_point(|segment| segment.base_offset() < end);
+        if self.params.clean_shutdown || behind <= n {
+            return Ok(());
+        }
+        let removed: Vec<Arc<LogSegment>> = self.segments.drain(n..behind).collect();
+        for segment in &removed {
+            let name = FileName::new(segment.base_offset(), FileKind::Log);
+            self.repaired(name, format!("begins before the segment in front of it ends, at {end}"), "deleted");
+        }
+        self.remove_segments(removed)
     }
 
     /// Whether the segment that begins at `next` begins behind the log's end so far, and that can only mean that the end of
@@ -242,7 +259,8 @@ impl Recovery<'_> {
         let behind = entry.offset.plus(1);
         segment.offset_index().truncate_to(behind)?;
         segment.time_index().truncate_to(behind)?;
-        segment.forget_max_timestamp();
+        // Of what is behind nothing is known yet: it may be damaged.
+        segment.take_max_timestamp_before(entry.position.into())?;
         Ok(Some(from(entry)))
     }
 
@@ -352,10 +370,7 @@ impl Recovery<'_> {
         if is_tail {
             segment.cut_off(checked.next_offset, last.from).map_err(super::unreadable)?;
             // It may lie below the recovery point from now on, where nobody would look for what comes back.
-            return match known_bugs::is_back(KnownBug::CutOffNotSynced) {
-                true => Ok(()),
-                false => segment.sync_all(),
-            };
+            return segment.sync_all();
         }
         assert!(policy == DamagePolicy::KeepReadable, "cutting off leaves one stretch, at the end");
         self.write_without(segment, &checked.damaged)?;

@@ -205,3 +205,20 @@ fn a_truncation_has_the_checkpoints_corrected() {
     log.truncate_fully_and_start_at(Offset(2)).unwrap();
     assert_eq!(corrected.load(Ordering::Relaxed), 2);
 }
+
+/// A roll that failed had made the next segment's file, and removed it; records went on in the one before. The power loss brought
+/// the empty file back, the log ended there, and the next records got offsets that others had.
+#[test]
+fn a_segment_that_was_given_up_does_not_come_back() {
+    for damage in [DamagePolicy::KeepReadable, DamagePolicy::CutOff] {
+        let first = disk();
+        let (context, log, _) = open(&first, 0, damage);
+        append(&log, batch(3, 10, 0));
+        append(&log, batch(3, 10, 0));
+        context.disk.open(&path(3, FileKind::Log), OpenMode::Create).unwrap();
+        let second = first.restart(Crash::Kill, 1);
+        let (_, log, report) = open(&second, 0, damage);
+        assert_eq!((log.log_end_offset(), log.segments().len()), (Offset(6), 1), "{report:?}");
+        assert_eq!(append(&log, batch(1, 10, 0)).first_offset, Offset(6));
+    }
+}
