@@ -3,7 +3,9 @@
 //! Whatever a properties file says beside is kept as text, for the tools that know more ([`ClientConfig::get`]).
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::error::{Error, Result};
@@ -85,6 +87,20 @@ impl ClientConfig {
             connection_setup_timeout: ms("socket.connection.setup.timeout.ms", 10_000)?,
             given,
         })
+    }
+
+    /// A number that is not below `least`; what was given for the key, or the default.
+    pub fn number<N: FromStr + PartialOrd + Display>(&self, key: &str, default: N, least: N) -> Result<N> {
+        let Some(text) = self.get(key) else { return Ok(default) };
+        let value: N = text.trim().parse().map_err(|_| {
+            Error::config(format!("Invalid value {text} for configuration {key}: Not a number of type INT"))
+        })?;
+        match value >= least {
+            true => Ok(value),
+            false => Err(Error::config(format!(
+                "Invalid value {value} for configuration {key}: Value must be at least {least}"
+            ))),
+        }
     }
 
     /// The same under another name in the log.

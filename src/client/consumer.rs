@@ -31,6 +31,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::cluster::{Client, Target};
 use super::connection::Connection;
 use super::error::{Error, Result};
+/// Positions that are still to be looked up.
+pub use super::offsets::{EARLIEST, LATEST};
 use super::producer::Headers;
 use super::topics::text;
 use crate::protocol::ErrorCode;
@@ -43,9 +45,6 @@ const LAST_FETCH_WITH_NAMES: i16 = 12;
 /// No fetch session.
 const NO_SESSION: i32 = 0;
 const FINAL_EPOCH: i32 = -1;
-/// A position that is still to be looked up.
-pub const EARLIEST: i64 = -2;
-pub const LATEST: i64 = -1;
 
 /// A topic's name and the number of a partition.
 pub type TopicPartition = (Rc<str>, i32);

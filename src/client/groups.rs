@@ -181,20 +181,27 @@ async fn describe_classic(client: &Client, group: &str, coordinator: Node) -> Re
     })
 }
 
-/// `ConsumerProtocolAssignment`, behind its version; empty for a member that has none yet.
-fn embedded(mut bytes: bytes::Bytes) -> Result<Vec<TopicPartition>> {
+/// `ConsumerProtocolAssignment`, behind its version; nothing for a member that has none yet.
+pub fn embedded_assignment(mut bytes: bytes::Bytes) -> Result<ConsumerProtocolAssignment> {
     if bytes.is_empty() {
-        return Ok(Vec::new());
+        return Ok(ConsumerProtocolAssignment::default());
     }
-    let malformed = |reason: String| Error::new("org.apache.kafka.common.protocol.types.SchemaException", reason);
-    let version = bytes.try_get_i16().map_err(|error| malformed(error.to_string()))?;
-    let assignment = ConsumerProtocolAssignment::decode(&mut bytes, version.clamp(0, 3))
-        .map_err(|error| malformed(error.to_string()))?;
+    let version = bytes.try_get_i16().map_err(|error| malformed(&error))?;
+    ConsumerProtocolAssignment::decode(&mut bytes, version.clamp(0, 3)).map_err(|error| malformed(&error))
+}
+
+fn embedded(bytes: bytes::Bytes) -> Result<Vec<TopicPartition>> {
+    let assignment = embedded_assignment(bytes)?;
     let topics = assignment.assigned_partitions.iter();
     let all = topics.flat_map(|topic| {
         topic.partitions.iter().map(|&partition| TopicPartition::new(topic.topic.as_str(), partition))
     });
     Ok(all.collect())
+}
+
+/// What stands in a message of the consumers' own protocol cannot be read, or not be written.
+pub fn malformed(error: &impl std::fmt::Display) -> Error {
+    Error::new("org.apache.kafka.common.protocol.types.SchemaException", error.to_string())
 }
 
 /// An offset that a group has committed.

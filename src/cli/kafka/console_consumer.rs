@@ -111,17 +111,12 @@ fn check(options: &Options) -> Result<(), Stop> {
     Ok(())
 }
 
-fn of_either<'o>(options: &'o Options, name: &str) -> Vec<&'o str> {
-    let old = RENAMED.iter().find(|(_, new)| *new == name).map_or(name, |(old, _)| *old);
-    options.values(if options.has(old) { old } else { name })
-}
-
 fn settings(options: &Options) -> Result<BTreeMap<String, String>, Stop> {
-    let file = match of_either(options, "command-config").last() {
+    let file = match options.renamed_values(&RENAMED, "command-config").last() {
         Some(path) => config::read_properties(Path::new(path))?,
         None => BTreeMap::new(),
     };
-    let given = key_values(&of_either(options, "command-property"));
+    let given = key_values(&options.renamed_values(&RENAMED, "command-property"));
     let group = options.value("group")?.map(str::to_owned);
     let groups: BTreeSet<&String> = group.iter().chain(file.get("group.id")).chain(given.get("group.id")).collect();
     if groups.len() > 1 {

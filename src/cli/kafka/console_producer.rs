@@ -146,27 +146,21 @@ fn check(options: &Options) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The arguments of an option, or of the one that had its meaning before.
-fn of_either<'o>(options: &'o Options, name: &str) -> Vec<&'o str> {
-    let old = RENAMED.iter().find(|(_, new)| *new == name).map_or(name, |(old, _)| *old);
-    options.values(if options.has(old) { old } else { name })
-}
-
 fn reader_properties(options: &Options) -> Result<BTreeMap<String, String>, Error> {
     let mut properties = match options.value("reader-config")? {
         Some(path) => config::read_properties(Path::new(path))?,
         None => BTreeMap::new(),
     };
-    properties.extend(key_values(&of_either(options, "reader-property")));
+    properties.extend(key_values(&options.renamed_values(&RENAMED, "reader-property")));
     Ok(properties)
 }
 
 fn settings(options: &Options) -> Result<BTreeMap<String, String>, Error> {
-    let mut settings = match of_either(options, "command-config").last() {
+    let mut settings = match options.renamed_values(&RENAMED, "command-config").last() {
         Some(path) => config::read_properties(Path::new(path))?,
         None => BTreeMap::new(),
     };
-    settings.extend(key_values(&of_either(options, "command-property")));
+    settings.extend(key_values(&options.renamed_values(&RENAMED, "command-property")));
     let codec = match (options.has("compression-codec"), options.value("compression-codec")?) {
         (false, _) => "none",
         (true, None | Some("")) => "gzip",

@@ -234,6 +234,12 @@ impl Options {
         if given.is_empty() { spec.defaults.to_vec() } else { given }
     }
 
+    /// The arguments of an option, or of the one that had its meaning before; `renamed` is `(old, new)`.
+    pub fn renamed_values(&self, renamed: &[(&str, &str)], name: &str) -> Vec<&str> {
+        let old = renamed.iter().find(|(_, new)| *new == name).map_or(name, |(old, _)| *old);
+        self.values(if self.has(old) { old } else { name })
+    }
+
     /// The argument of the option, or its default.
     pub fn value(&self, name: &str) -> Result<Option<&str>, Error> {
         match self.values(name)[..] {

@@ -20,6 +20,7 @@ use super::shared::{Shared, Topic};
 use super::{Subscription, TopicPartition, back_off, offsets};
 use crate::client::connection::Connection;
 use crate::client::error::{Error, Result};
+use crate::client::groups::{embedded_assignment, malformed};
 use crate::client::topics::text;
 use crate::protocol::ErrorCode;
 
@@ -313,21 +314,12 @@ fn embedded(message: &impl kafka_protocol::protocol::Encodable) -> Result<Bytes>
 }
 
 /// What a member was given.
-fn partitions(mut bytes: Bytes) -> Result<Vec<TopicPartition>> {
-    if bytes.is_empty() {
-        return Ok(Vec::new());
-    }
-    let version = bytes.try_get_i16().map_err(|error| malformed(&error))?;
-    let assignment =
-        ConsumerProtocolAssignment::decode(&mut bytes, version.clamp(0, 3)).map_err(|error| malformed(&error))?;
+fn partitions(bytes: Bytes) -> Result<Vec<TopicPartition>> {
+    let assignment = embedded_assignment(bytes)?;
     let topics = assignment.assigned_partitions.iter();
     let places =
         topics.flat_map(|topic| topic.partitions.iter().map(|&partition| (topic.topic.as_str().into(), partition)));
     Ok(places.collect())
-}
-
-fn malformed(error: &impl std::fmt::Display) -> Error {
-    Error::new("org.apache.kafka.common.protocol.types.SchemaException", error.to_string())
 }
 
 #[cfg(test)]

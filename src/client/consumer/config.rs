@@ -53,18 +53,7 @@ impl ConsumerConfig {
     /// From Kafka's keys. A key that is not known means nothing here.
     pub fn new(given: BTreeMap<String, String>, client_id: &str) -> Result<ConsumerConfig> {
         let client = ClientConfig::new(given, client_id, 60_000)?.called("Consumer");
-        let number = |key: &str, default: i32, least: i32| -> Result<i32> {
-            let Some(text) = client.get(key) else { return Ok(default) };
-            let value: i32 = text.trim().parse().map_err(|_| {
-                Error::config(format!("Invalid value {text} for configuration {key}: Not a number of type INT"))
-            })?;
-            match value >= least {
-                true => Ok(value),
-                false => Err(Error::config(format!(
-                    "Invalid value {value} for configuration {key}: Value must be at least {least}"
-                ))),
-            }
-        };
+        let number = |key: &str, default: i32, least: i32| client.number(key, default, least);
         let ms = |key: &str, default: i32| Ok(Duration::from_millis(number(key, default, 0)? as u64));
         let flag = |key: &str, default: bool| match client.get(key).map(str::trim) {
             None => Ok(default),

@@ -54,18 +54,7 @@ impl ProducerConfig {
     /// From Kafka's keys. A key that is not known means nothing here.
     pub fn new(given: BTreeMap<String, String>, client_id: &str) -> Result<ProducerConfig> {
         let client = ClientConfig::new(given, client_id, 60_000)?.called("Producer");
-        let number = |key: &str, default: i64, least: i64| -> Result<i64> {
-            let Some(text) = client.get(key) else { return Ok(default) };
-            let value: i64 = text.trim().parse().map_err(|_| {
-                Error::config(format!("Invalid value {text} for configuration {key}: Not a number of type INT"))
-            })?;
-            match value >= least {
-                true => Ok(value),
-                false => Err(Error::config(format!(
-                    "Invalid value {value} for configuration {key}: Value must be at least {least}"
-                ))),
-            }
-        };
+        let number = |key: &str, default: i64, least: i64| client.number(key, default, least);
         let ms = |key: &str, default: i64| Ok(Duration::from_millis(number(key, default, 0)? as u64));
         let bytes = |key: &str, default: i64| Ok(number(key, default, 0)? as usize);
         let acks = match client.get("acks").map(str::trim) {
