@@ -98,6 +98,10 @@ impl Frame {
         }
     }
 
+    pub fn has_producer_id(&self) -> bool {
+        matches!(self, Frame::Batch(header) if header.has_producer_id())
+    }
+
     fn checksum(&self) -> Checksum {
         match self {
             Frame::Batch(header) => Checksum::Castagnoli { expected: header.crc(), sum: 0 },

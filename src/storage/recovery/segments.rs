@@ -37,6 +37,7 @@ struct Checked {
     last_indexed: u64,
     /// Of the last batch that has one, here or before.
     latest_epoch: LeaderEpoch,
+    has_producers: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -280,6 +281,7 @@ impl Recovery<'_> {
             damaged: Vec::new(),
             last_indexed: start.last_indexed,
             latest_epoch: self.latest_epoch,
+            has_producers: false,
         };
         let mut scan = FullScan::new(&*file, base_offset, start.position, end, start.offset);
         let mut told = start.position;
@@ -300,6 +302,7 @@ impl Recovery<'_> {
                 Ok(Some((position, frame))) => {
                     let last_offset = frame.last_offset();
                     checked.latest_epoch = checked.latest_epoch.max(frame.leader_epoch());
+                    checked.has_producers |= frame.has_producer_id();
                     let entry = TimestampEntry { timestamp: frame.max_timestamp(), offset: last_offset };
                     segment.observe_timestamp(entry).map_err(index_io)?;
                     let is_due = position - checked.last_indexed > interval;
@@ -330,6 +333,9 @@ impl Recovery<'_> {
                 told = scan.position();
                 self.tell_progress(segment, total);
             }
+        }
+        if start.position == 0 && !checked.has_producers {
+            self.without_producers.insert(base_offset);
         }
         self.report.bytes_scanned += scan.position() - told;
         if total > 0 {
