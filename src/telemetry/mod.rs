@@ -4,7 +4,7 @@
 //! `OTTLA_LOG`, or else `RUST_LOG`, says what is let through (`debug`, `warn,ottla::net=trace`); by default everything
 //! from INFO on. [`log_levels`] and [`set_log_level`] change that while the broker runs. Panics are logged as ERROR.
 //!
-//! Any layer may log through `tracing`; only `main` calls [`init`]. Tests see what is logged by [`LogCapture`].
+//! Any layer may log through `tracing`; only `main` calls [`init`] or [`init_with`]. Tests see what is logged by [`LogCapture`].
 
 mod levels;
 
@@ -42,7 +42,12 @@ pub enum TelemetryError {
 
 /// Sends the log of the whole process to standard output.
 pub fn init() -> Result<(), TelemetryError> {
-    let levels = levels(|variable| std::env::var(variable).ok())?;
+    init_with("")
+}
+
+/// The same; `otherwise` says what is logged, in the same words, if the environment variables do not.
+pub fn init_with(otherwise: &str) -> Result<(), TelemetryError> {
+    let levels = levels(|variable| std::env::var(variable).ok(), otherwise)?;
     subscriber(std::io::stdout, levels).try_init().map_err(|_| TelemetryError::Twice)?;
     std::panic::set_hook(Box::new(|panic| error!("{panic}")));
     Ok(())
@@ -65,11 +70,12 @@ where
     tracing_subscriber::registry().with(levels).with(layer)
 }
 
-fn levels(variable: impl Fn(&str) -> Option<String>) -> Result<LogLevels, TelemetryError> {
+fn levels(variable: impl Fn(&str) -> Option<String>, otherwise: &str) -> Result<LogLevels, TelemetryError> {
     let set = VARIABLES.iter().find_map(|name| Some((*name, variable(name).filter(|value| !value.is_empty())?)));
-    let directives: Targets = match set {
-        Some((variable, value)) => value.parse().map_err(|source| TelemetryError::Filter { variable, source })?,
-        None => Targets::new(),
+    let (variable, value) = set.as_ref().map_or((VARIABLES[0], otherwise), |(name, value)| (*name, value.as_str()));
+    let directives: Targets = match value {
+        "" => Targets::new(),
+        value => value.parse().map_err(|source| TelemetryError::Filter { variable, source })?,
     };
     Ok(LogLevels::new(&directives))
 }
@@ -225,7 +231,7 @@ mod tests {
         let variable = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
         let written = Written::default();
         let writer = written.clone();
-        let subscriber = subscriber(move || writer.clone(), levels(variable).unwrap());
+        let subscriber = subscriber(move || writer.clone(), levels(variable, "").unwrap());
         tracing::subscriber::with_default(subscriber, log);
         String::from_utf8(std::mem::take(&mut written.0.lock())).unwrap()
     }
@@ -256,7 +262,7 @@ mod tests {
         assert_eq!(written(&[("RUST_LOG", "DEBUG")], log).lines().count(), 2);
         assert_eq!(written(&[("RUST_LOG", "debug"), ("OTTLA_LOG", "error")], log), "");
         assert_eq!(written(&[("OTTLA_LOG", "error,ottla::telemetry=debug")], log).lines().count(), 2);
-        let error = levels(|name| (name == "OTTLA_LOG").then(|| "ottla=loud".to_owned())).err().unwrap();
+        let error = levels(|name| (name == "OTTLA_LOG").then(|| "ottla=loud".to_owned()), "").err().unwrap();
         assert!(error.to_string().starts_with("OTTLA_LOG: "), "{error}");
     }
 

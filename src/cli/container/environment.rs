@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::listeners;
+use super::{listeners, log_levels};
 
 /// Whose variables they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +110,7 @@ pub(super) fn settings(environment: &Texts, convention: Convention, mounted: Opt
     let convention = if is_bitnami(environment) { Convention::Bitnami } else { convention };
     let mut reading = Reading { environment, given: mounted.cloned().unwrap_or_default(), told: Settings::default() };
     reading.take_variables(convention);
+    reading.told.warnings.extend(log_levels::log_levels(environment).warnings);
     reading.leave_out_zookeeper();
     reading.tidy_lists();
     reading.node_id();

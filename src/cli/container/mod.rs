@@ -8,11 +8,13 @@
 //! |---|---|
 //! | `environment` | variables → settings, warnings, problems; pure |
 //! | `listeners` | the addresses that the environment left open; pure |
+//! | `log_levels` | what is logged, as log4j's variables say; pure |
 //! | `data` | whether the data directories can be written, and making it so |
 
 mod data;
 mod environment;
 mod listeners;
+mod log_levels;
 #[cfg(test)]
 mod tests;
 
@@ -85,10 +87,10 @@ impl Like {
 
 /// Runs the step; returns the process's exit code.
 pub(super) fn run(arguments: &ContainerArguments) -> u8 {
-    if let Err(error) = telemetry::init() {
+    let environment = variables();
+    if let Err(error) = telemetry::init_with(&log_levels::log_levels(&environment).directives) {
         return refuse(&[error.to_string()]);
     }
-    let environment = variables();
     match &arguments.step {
         Step::Configure { like, file } => configure(&environment, like.convention(), file),
         Step::Launch { like, file, overrides } => launch(&environment, like.convention(), file, overrides),

@@ -1,6 +1,7 @@
 //! The conventions of the images, by what people write in compose files and what test modules set.
 
 use super::environment::{Convention, Settings, settings};
+use super::log_levels::log_levels;
 use super::*;
 use crate::config::BrokerConfig;
 
@@ -291,4 +292,46 @@ fn the_file_is_read_back() {
     let settings = texts("a.b=x # y: \\z\nlog.dirs=/a,/b\nl___n=PLAINTEXT://:9092");
     assert_eq!(properties::parse(text(&settings).as_bytes()).unwrap(), settings);
     assert_eq!(directories(&texts("log.dirs=/a, /b\nmetadata.log.dir=/m")), ["/a", "/b", "/m"].map(PathBuf::from));
+}
+
+#[test]
+fn log4js_variables_say_what_is_logged() {
+    for (environment, directives) in [
+        ("KAFKA_LOG4J_ROOT_LOGLEVEL=DEBUG", "debug"),
+        ("KAFKA_LOG4J_ROOT_LOGLEVEL= warn ", "warn"),
+        ("KAFKA_LOG4J_ROOT_LOGLEVEL=ALL", "trace"),
+        ("KAFKA_LOG4J_ROOT_LOGLEVEL=FATAL", "off"),
+        ("KAFKA_LOG4J_ROOT_LOGLEVEL=", ""),
+        ("KAFKA_LOG4J_LOGGERS=kafka=WARN, org.apache.kafka = INFO,", "ottla=info"),
+        (
+            "KAFKA_LOG4J_ROOT_LOGLEVEL=ERROR\nKAFKA_LOG4J_LOGGERS=ottla.net.connection=TRACE,ottla::storage=OFF",
+            "error,ottla::net::connection=trace,ottla::storage=off",
+        ),
+        ("KAFKA_TOOLS_LOG4J_LOGLEVEL=DEBUG", ""),
+    ] {
+        let found = apache(environment);
+        assert_eq!((found.warnings, found.problems), (vec![], vec![]), "{environment}");
+        assert!(!found.properties.keys().any(|key| key.contains("log4j")), "{environment}");
+        let found = log_levels(&texts(environment)).directives;
+        assert_eq!(found, directives, "{environment}");
+        assert!(found.is_empty() || found.parse::<tracing_subscriber::filter::Targets>().is_ok(), "{found}");
+    }
+    for (environment, directives, warning) in [
+        ("KAFKA_LOG4J_ROOT_LOGLEVEL=LOUD", "", "KAFKA_LOG4J_ROOT_LOGLEVEL=LOUD: no such level; there are OFF, "),
+        ("KAFKA_LOG4J_ROOT_LOGLEVEL=INFO, stdout", "", "KAFKA_LOG4J_ROOT_LOGLEVEL=INFO, stdout: no such level; "),
+        ("KAFKA_LOG4J_LOGGERS=kafka=LOUD,ottla=WARN", "ottla=warn", "KAFKA_LOG4J_LOGGERS: kafka=LOUD: no such level; "),
+        ("KAFKA_LOG4J_LOGGERS=kafka", "", "KAFKA_LOG4J_LOGGERS: kafka: no such level; "),
+        (
+            "KAFKA_LOG4J_LOGGERS=kafka.controller=WARN,kafka=ERROR,state.change.logger=TRACE",
+            "ottla=error",
+            "KAFKA_LOG4J_LOGGERS: kafka.controller, state.change.logger: loggers of Java classes, ",
+        ),
+        ("KAFKA_LOG4J_OPTS=-Dlog4j.configuration=file:/x", "", "KAFKA_LOG4J_OPTS: not read, there is no log4j; "),
+    ] {
+        let found = apache(environment);
+        assert_eq!(found.problems, [""; 0], "{environment}");
+        let [told] = &found.warnings[..] else { panic!("{environment}: {:?}", found.warnings) };
+        assert!(told.starts_with(warning), "{environment}: {told}");
+        assert_eq!(log_levels(&texts(environment)).directives, directives, "{environment}");
+    }
 }
