@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use kafka_protocol::messages::{DescribeClusterRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse};
 use kafka_protocol::protocol::{Request, StrBytes};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::config::ClientConfig;
-use super::connection::Connection;
+use super::connection::{AnyRequest, Connection, decode};
 use super::error::{Error, Result};
 use super::log::{self, Level};
 
@@ -55,6 +56,25 @@ struct State {
     refused: HashMap<i32, (Instant, Duration)>,
 }
 
+/// How often something was tried, and until when it may be.
+struct Tries<'a> {
+    name: &'a str,
+    deadline: Instant,
+    deadline_ms: u64,
+    made: u32,
+}
+
+impl Tries<'_> {
+    fn begin<'a>(name: &'a str, config: &ClientConfig) -> Tries<'a> {
+        let deadline_ms = epoch_ms() + config.api_timeout.as_millis() as u64;
+        Tries { name, deadline: Instant::now() + config.api_timeout, deadline_ms, made: 0 }
+    }
+
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
 impl Client {
     /// Nothing is connected to yet.
     pub fn new(config: ClientConfig) -> Client {
@@ -64,37 +84,43 @@ impl Client {
     /// Does something once more until it succeeds, fails for good, or the time for it is up. `name` is what Kafka calls
     /// it in its messages.
     pub async fn retry<T>(&self, name: &str, attempt: impl AsyncFn() -> Result<T>) -> Result<T> {
-        let deadline = Instant::now() + self.config.api_timeout;
-        let deadline_ms = epoch_ms() + self.config.api_timeout.as_millis() as u64;
-        let mut tries = 0;
+        let mut tries = Tries::begin(name, &self.config);
         loop {
-            tries += 1;
-            let attempted = timeout(deadline.saturating_duration_since(Instant::now()), attempt()).await;
+            // Boxed, so that those who call this are not compiled around a copy of what they do.
+            let attempted = timeout(tries.left(), Box::pin(attempt())).await;
             let error = match attempted {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(error)) if !error.is_retriable() => return Err(error),
                 Ok(Err(error)) => Some(error),
                 Err(_) => None,
             };
-            self.state.lock().nodes.clear();
-            let backoff = self.backoff(tries);
-            if Instant::now() + backoff >= deadline {
-                let no_node = error.as_ref().is_none_or(|error| error.message() == NO_NODE);
-                if no_node {
-                    return Err(Error::timeout(format!("Timed out waiting for a node assignment. Call: {name}")));
-                }
-                let now = epoch_ms();
-                let timed_out = Error::timeout(format!(
-                    "Call(callName={name}, deadlineMs={deadline_ms}, tries={tries}, nextAllowedTryMs={}) timed out at {now} after {tries} attempt(s)",
-                    now + backoff.as_millis() as u64,
-                ));
-                return Err(match error {
-                    Some(error) => timed_out.caused_by(error),
-                    None => timed_out,
-                });
-            }
-            sleep(backoff).await;
+            self.before_next(&mut tries, error).await?;
         }
+    }
+
+    /// Waits until it may be tried again, if there is time left for it.
+    async fn before_next(&self, tries: &mut Tries<'_>, error: Option<Error>) -> Result<()> {
+        tries.made += 1;
+        self.state.lock().nodes.clear();
+        let backoff = self.backoff(tries.made);
+        if Instant::now() + backoff < tries.deadline {
+            sleep(backoff).await;
+            return Ok(());
+        }
+        let Tries { name, deadline_ms, made, .. } = tries;
+        let no_node = error.as_ref().is_none_or(|error| error.message() == NO_NODE);
+        if no_node {
+            return Err(Error::timeout(format!("Timed out waiting for a node assignment. Call: {name}")));
+        }
+        let now = epoch_ms();
+        let timed_out = Error::timeout(format!(
+            "Call(callName={name}, deadlineMs={deadline_ms}, tries={made}, nextAllowedTryMs={}) timed out at {now} after {made} attempt(s)",
+            now + backoff.as_millis() as u64,
+        ));
+        Err(match error {
+            Some(error) => timed_out.caused_by(error),
+            None => timed_out,
+        })
     }
 
     /// One request, once more where a node is missing or the connection breaks. What the answer says is the caller's.
@@ -109,11 +135,13 @@ impl Client {
 
     /// One request, once, in no version above `most`.
     pub async fn send_at_most<R: Request>(&self, target: &Target, request: &R, most: i16) -> Result<R::Response> {
+        let (answer, version) = Box::pin(self.exchange(target, request, most)).await?;
+        decode::<R>(answer, version)
+    }
+
+    async fn exchange(&self, target: &Target, request: &dyn AnyRequest, most: i16) -> Result<(Bytes, i16)> {
         let connection = self.connection(target).await?;
-        let version = connection.versions.common::<R>(most)?;
-        let answered =
-            timeout(self.config.request_timeout, async { connection.send(request, version).await?.receive().await });
-        match answered.await {
+        match timeout(self.config.request_timeout, connection.exchange(request, most)).await {
             Ok(answer) => answer,
             Err(_) => {
                 self.state.lock().connections.retain(|_, kept| !Arc::ptr_eq(kept, &connection));

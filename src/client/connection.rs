@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
-use kafka_protocol::protocol::{Message as _, Request, StrBytes};
+use kafka_protocol::protocol::{Message as _, Request, StrBytes, VersionRange};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -57,13 +57,35 @@ impl Versions {
 
     /// The highest version that both speak and that `most` does not forbid.
     pub fn common<R: Request>(&self, most: i16) -> Result<i16> {
-        let api_key = ApiKey::from_key(R::KEY).expect("the crate's APIs are Kafka's");
-        let (lowest, highest) = self.of(R::KEY).ok_or_else(|| Error::unsupported_api(api_key))?;
-        let version = highest.min(R::VERSIONS.max).min(most);
-        if version < lowest.max(R::VERSIONS.min) {
+        self.common_of(R::KEY, R::VERSIONS, most)
+    }
+
+    fn common_of(&self, key: i16, ours: VersionRange, most: i16) -> Result<i16> {
+        let api_key = ApiKey::from_key(key).expect("the crate's APIs are Kafka's");
+        let (lowest, highest) = self.of(key).ok_or_else(|| Error::unsupported_api(api_key))?;
+        let version = highest.min(ours.max).min(most);
+        if version < lowest.max(ours.min) {
             return Err(Error::unsupported_api(api_key));
         }
         Ok(version)
+    }
+}
+
+/// A request of any kind. What does not depend on its fields is compiled once, for all requests.
+pub(super) trait AnyRequest {
+    /// The highest version that both speak and that `most` does not forbid.
+    fn version(&self, versions: &Versions, most: i16) -> Result<i16>;
+    fn frame(&self, version: i16, correlation_id: i32, client_id: &str) -> Result<Bytes>;
+}
+
+impl<R: Request> AnyRequest for R {
+    fn version(&self, versions: &Versions, most: i16) -> Result<i16> {
+        versions.common::<R>(most)
+    }
+
+    fn frame(&self, version: i16, correlation_id: i32, client_id: &str) -> Result<Bytes> {
+        messages::encode_request(self, version, correlation_id, Some(client_id))
+            .map_err(|error| Error::unsupported_version(error.to_string()))
     }
 }
 
@@ -90,26 +112,33 @@ pub struct Answer<R> {
 impl<R: Request> Answer<R> {
     /// Waits for it; the caller sets the limit.
     pub async fn receive(self) -> Result<R::Response> {
-        let mut frame = self
-            .frame
-            .await
-            .map_err(|_| Error::disconnected("The server disconnected before a response was received."))?;
-        let api_key = ApiKey::from_key(R::KEY).expect("the crate's APIs are Kafka's");
-        let flexible = api_key.response_header_version(self.version) >= 1;
-        let malformed = |reason: String| {
-            Error::new(
-                "org.apache.kafka.common.protocol.types.SchemaException",
-                format!("{api_key} response: {reason}"),
-            )
-        };
-        if flexible {
-            Reader::new(&mut frame, true).unknown_tagged_fields().map_err(|error| malformed(error.to_string()))?;
-        }
-        // The answer to an ApiVersions request that is too new has the layout of v0.
-        let too_new = ErrorCode::UnsupportedVersion.code().to_be_bytes();
-        let version = if api_key == ApiKey::ApiVersions && frame.starts_with(&too_new) { 0 } else { self.version };
-        messages::decode_response::<R>(&mut frame, version).map_err(|error| malformed(error.to_string()))
+        decode::<R>(received(self.frame).await?, self.version)
     }
+}
+
+async fn received(frame: oneshot::Receiver<Bytes>) -> Result<Bytes> {
+    frame.await.map_err(|_| Error::disconnected("The server disconnected before a response was received."))
+}
+
+/// Reads the answer to a request of `version`.
+pub(super) fn decode<R: Request>(mut frame: Bytes, version: i16) -> Result<R::Response> {
+    let api_key = ApiKey::from_key(R::KEY).expect("the crate's APIs are Kafka's");
+    let version = take_header(&mut frame, api_key, version)?;
+    messages::decode_response::<R>(&mut frame, version).map_err(|error| malformed(api_key, error))
+}
+
+/// Returns the version of what follows.
+fn take_header(frame: &mut Bytes, api_key: ApiKey, version: i16) -> Result<i16> {
+    if api_key.response_header_version(version) >= 1 {
+        Reader::new(frame, true).unknown_tagged_fields().map_err(|error| malformed(api_key, error))?;
+    }
+    // The answer to an ApiVersions request that is too new has the layout of v0.
+    let too_new = ErrorCode::UnsupportedVersion.code().to_be_bytes();
+    Ok(if api_key == ApiKey::ApiVersions && frame.starts_with(&too_new) { 0 } else { version })
+}
+
+fn malformed(api_key: ApiKey, reason: impl std::fmt::Display) -> Error {
+    Error::new("org.apache.kafka.common.protocol.types.SchemaException", format!("{api_key} response: {reason}"))
 }
 
 impl Connection {
@@ -155,33 +184,48 @@ impl Connection {
 
     /// Sends a request at the highest version that both sides speak and waits for its answer; the caller sets the limit.
     pub async fn call<R: Request>(&self, request: &R) -> Result<R::Response> {
-        let version = self.versions.common::<R>(i16::MAX)?;
-        self.send(request, version).await?.receive().await
+        let (answer, version) = self.exchange(request, i16::MAX).await?;
+        decode::<R>(answer, version)
     }
 
     /// Sends a request of this version. The answer may be received while others are sent.
     pub async fn send<R: Request>(&self, request: &R, version: i16) -> Result<Answer<R>> {
-        let (answer, frame) = oneshot::channel();
-        self.put(request, version, |correlation_id| Waiting::Answer(Awaited { correlation_id, answer })).await?;
-        Ok(Answer { frame, version, request: PhantomData })
+        Ok(Answer { frame: self.put(request, version).await?, version, request: PhantomData })
     }
 
     /// Sends a request that no node answers: Produce with `acks=0`. Returns once the system has it.
     pub async fn send_unanswered<R: Request>(&self, request: &R, version: i16) -> Result<()> {
         let (written, is_written) = oneshot::channel();
-        self.put(request, version, |_| Waiting::Written(written)).await?;
+        self.put_for(request, version, |_| Waiting::Written(written)).await?;
         is_written.await.map_err(|_| Error::disconnected("The server disconnected before the request was sent."))
     }
 
-    async fn put<R: Request>(&self, request: &R, version: i16, waiting: impl FnOnce(i32) -> Waiting) -> Result<()> {
+    /// Sends a request of the highest version that is possible, none above `most`, and waits for its answer, which is of
+    /// the version that is returned.
+    pub(super) async fn exchange(&self, request: &dyn AnyRequest, most: i16) -> Result<(Bytes, i16)> {
+        let version = request.version(&self.versions, most)?;
+        Ok((received(self.put(request, version).await?).await?, version))
+    }
+
+    async fn put(&self, request: &dyn AnyRequest, version: i16) -> Result<oneshot::Receiver<Bytes>> {
+        let (answer, frame) = oneshot::channel();
+        self.put_for(request, version, |correlation_id| Waiting::Answer(Awaited { correlation_id, answer })).await?;
+        Ok(frame)
+    }
+
+    async fn put_for(
+        &self,
+        request: &dyn AnyRequest,
+        version: i16,
+        waiting: impl FnOnce(i32) -> Waiting,
+    ) -> Result<()> {
         let closed = |_| Error::disconnected("The server disconnected before the request was sent.");
         // A place in the queue first: from there on nothing waits, and correlation ids keep their order.
         let place = self.frames.reserve().await.map_err(closed)?;
         let mut next = self.next_correlation_id.lock();
         let correlation_id = *next;
         *next = next.wrapping_add(1);
-        let frame = messages::encode_request(request, version, correlation_id, Some(&self.client_id))
-            .map_err(|error| Error::unsupported_version(error.to_string()))?;
+        let frame = request.frame(version, correlation_id, &self.client_id)?;
         place.send((frame, waiting(correlation_id)));
         Ok(())
     }
