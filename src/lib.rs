@@ -31,6 +31,8 @@ pub mod record;
 #[forbid(unsafe_code)]
 pub mod replica;
 #[forbid(unsafe_code)]
+pub mod security;
+#[forbid(unsafe_code)]
 pub mod server;
 pub mod storage;
 #[forbid(unsafe_code)]

@@ -1,6 +1,7 @@
 //! The lines that Kafka's tools log to standard error, in the pattern of its `tools-log4j2.yaml`.
 //!
-//! Times are UTC: a container has no other zone, and this program carries no table of zones.
+//! Times are UTC: a container has no other zone, and this program carries no table of zones. Warnings are kept back where
+//! `OTTLA_LOG` lets through errors only.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -14,12 +15,24 @@ pub enum Level {
 
 /// Writes one event; `logger` is the Java class that logs it in Kafka.
 pub fn write(level: Level, logger: &str, message: impl fmt::Display) {
+    if !lets_through(std::env::var("OTTLA_LOG").as_deref().unwrap_or_default(), level) {
+        return;
+    }
     let level = match level {
         Level::Warn => "WARN",
         Level::Error => "ERROR",
     };
     // Nobody may be there to read it.
     let _ = writeln!(io::stderr(), "[{}] {level} {message} ({logger})", timestamp(SystemTime::now()));
+}
+
+/// By the level in the setting that is for no module alone.
+fn lets_through(setting: &str, level: Level) -> bool {
+    match setting.split(',').map(str::trim).find(|part| !part.is_empty() && !part.contains('=')) {
+        Some(off) if off.eq_ignore_ascii_case("off") => false,
+        Some(error) if error.eq_ignore_ascii_case("error") => level == Level::Error,
+        _ => true,
+    }
 }
 
 /// `2026-01-31 23:59:59,123`.
@@ -52,6 +65,15 @@ fn date(days: u64) -> (u64, u64, u64) {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn warnings_can_be_kept_back() {
+        for setting in ["", "info", "ottla::net=error", "warn,ottla=off"] {
+            assert!(lets_through(setting, Level::Warn), "{setting}");
+        }
+        assert!(!lets_through("ottla::net=debug,ERROR", Level::Warn));
+        assert!(lets_through("error", Level::Error) && !lets_through("off", Level::Error));
+    }
 
     #[test]
     fn times_are_written_as_log4j_writes_them() {

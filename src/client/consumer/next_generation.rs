@@ -22,7 +22,8 @@ const LEAVING_FOR_A_WHILE: i32 = -2;
 const FIRST_INTERVAL: Duration = Duration::from_secs(3);
 
 pub async fn run(shared: Rc<Shared>, subscription: Subscription) {
-    let id = uuid::Uuid::new_v4().to_string();
+    // In the text form of all of Kafka's ids.
+    let id = TopicId::random().to_string();
     let mut member = Member {
         shared,
         subscription,

@@ -10,6 +10,7 @@ use crate::client::configs::{self, Change, Resource, ResourceType};
 use crate::client::{Client, Error, config};
 use crate::config::{java, keys};
 use crate::protocol::ErrorCode;
+use crate::security::scram::Mechanism;
 
 pub async fn alter(client: &Client, options: &Options, entities: &Entities) -> Result<(), Error> {
     let (entity, name) = (entities.types[0], entities.names[0].as_str());
@@ -138,7 +139,7 @@ async fn users_and_clients(
     deleted: Vec<String>,
 ) -> Result<(), Error> {
     let quota = |key: &str| keys::client_quota_keys().contains(key);
-    let credential = |key: &str| quotas::mechanism(key).is_some();
+    let credential = |key: &str| Mechanism::named(key).is_some();
     let list =
         |keys: Vec<&String>| format!("List({})", keys.into_iter().map(String::as_str).collect::<Vec<_>>().join(", "));
     let set =

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
-use kafka_protocol::messages::alter_user_scram_credentials_request::ScramCredentialDeletion;
+use kafka_protocol::messages::alter_user_scram_credentials_request::{
+    ScramCredentialDeletion, ScramCredentialUpsertion,
+};
 use kafka_protocol::messages::describe_client_quotas_request::ComponentData;
 use kafka_protocol::messages::describe_client_quotas_response::EntryData as DescribedEntry;
 use kafka_protocol::messages::describe_user_scram_credentials_request::UserName;
@@ -19,6 +21,8 @@ use crate::cli::kafka::say;
 use crate::client::topics::text;
 use crate::client::{Client, Error, Target};
 use crate::config::java;
+use crate::protocol::ErrorCode;
+use crate::security::scram::{self, Mechanism};
 
 /// The protocol's name of a type, and how the tool calls it.
 fn names(entity: EntityType) -> (&'static str, &'static str) {
@@ -117,15 +121,6 @@ pub async fn alter(
     altered.map_err(Error::in_execution)
 }
 
-/// The protocol's number of a SCRAM mechanism.
-pub fn mechanism(name: &str) -> Option<i8> {
-    match name {
-        "SCRAM-SHA-256" => Some(1),
-        "SCRAM-SHA-512" => Some(2),
-        _ => None,
-    }
-}
-
 /// Prints the SCRAM credentials of users; of all, if none is named.
 pub async fn describe_credentials(client: &Client, users: &[String]) -> Result<(), Error> {
     let users =
@@ -144,10 +139,8 @@ pub async fn describe_credentials(client: &Client, users: &[String]) -> Result<(
         match Error::check(result.error_code, result.error_message.as_deref()) {
             Ok(()) => {
                 let credentials = result.credential_infos.iter().map(|info| {
-                    let name = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
-                        .into_iter()
-                        .find(|name| mechanism(name) == Some(info.mechanism));
-                    format!("{}=iterations={}", name.unwrap_or("UNKNOWN"), info.iterations)
+                    let name = Mechanism::of_id(info.mechanism).map_or("UNKNOWN", Mechanism::name);
+                    format!("{name}=iterations={}", info.iterations)
                 });
                 let credentials: Vec<String> = credentials.collect();
                 say!("SCRAM credential configs for user-principal '{user}' are {}", credentials.join(", "));
@@ -166,27 +159,35 @@ pub async fn describe_credentials(client: &Client, users: &[String]) -> Result<(
     Ok(())
 }
 
-/// Removes SCRAM credentials of a user. To make some takes a derivation of keys that these tools do not have.
+/// Sets and removes SCRAM credentials of a user.
 pub async fn alter_credentials(
     client: &Client,
     user: &str,
     added: &BTreeMap<String, String>,
     deleted: &[String],
 ) -> Result<(), Error> {
-    let connection = client.connection(&Target::Any).await.map_err(Error::in_execution)?;
-    connection.versions.common::<AlterUserScramCredentialsRequest>(i16::MAX).map_err(Error::in_execution)?;
-    if !added.is_empty() {
-        return Err(Error::illegal_argument(
-            "These tools cannot add SCRAM credentials yet; use Apache Kafka's kafka-configs for that.",
-        ));
-    }
+    let wanted = added.iter().filter_map(|(name, value)| Some((Mechanism::named(name)?, value)));
+    let wanted: Vec<(Mechanism, i32, String)> = wanted
+        .map(|(mechanism, value)| credential(mechanism, value).map(|(count, password)| (mechanism, count, password)))
+        .collect::<Result<_, Error>>()?;
     let deletions = deleted.iter().filter_map(|key| {
-        Some(ScramCredentialDeletion::default().with_name(text(user)).with_mechanism(mechanism(key)?))
+        Some(ScramCredentialDeletion::default().with_name(text(user)).with_mechanism(Mechanism::named(key)? as i8))
     });
-    let request = AlterUserScramCredentialsRequest::default().with_deletions(deletions.collect());
+    // A user of whom one change makes no sense is not changed at all.
+    let without_password = wanted.iter().any(|(_, _, password)| password.is_empty());
+    let request = match without_password {
+        true => AlterUserScramCredentialsRequest::default(),
+        false => AlterUserScramCredentialsRequest::default()
+            .with_deletions(deletions.collect())
+            .with_upsertions(wanted.into_iter().map(|wanted| upsertion(user, wanted)).collect()),
+    };
     let altered = client
         .retry("alterUserScramCredentials", async || {
             let response = client.send(&Target::Controller, &request).await?;
+            if without_password {
+                let code = ErrorCode::UnacceptableCredential.code();
+                return Err(Error::of(code, Some("Password must not be empty")).for_good());
+            }
             let mut results = response.results.iter();
             results.try_for_each(|result| {
                 Error::check(result.error_code, result.error_message.as_deref()).map_err(Error::for_good)
@@ -194,4 +195,65 @@ pub async fn alter_credentials(
         })
         .await;
     altered.map_err(Error::in_execution)
+}
+
+/// How often to hash, and the password, of `iterations=8192,password=secret`; the former may be missing.
+fn credential(mechanism: Mechanism, value: &str) -> Result<(i32, String), Error> {
+    let invalid = || Error::illegal_argument(format!("Invalid credential property {}={value}", mechanism.constant()));
+    let (iterations, rest) = match value.strip_prefix("iterations=") {
+        Some(rest) => rest.split_once(',').map(|(iterations, rest)| (Some(iterations), rest)).ok_or_else(invalid)?,
+        None => (None, value),
+    };
+    // What stands for any text in Kafka's pattern does not stand for the end of a line.
+    let password =
+        rest.strip_prefix("password=").filter(|password| !password.contains(['\n', '\r'])).ok_or_else(invalid)?;
+    let iterations = match iterations {
+        None | Some("-1") => scram::DEFAULT_ITERATIONS,
+        Some(text) if text.strip_prefix('-').unwrap_or(text).bytes().all(|byte| byte.is_ascii_digit()) => {
+            text.parse().map_err(|_| {
+                let radix = if text.len() > 9 { " under radix 10" } else { "" };
+                Error::new("java.lang.NumberFormatException", format!("For input string: \"{text}\"{radix}"))
+            })?
+        }
+        Some(_) => return Err(invalid()),
+    };
+    if iterations < mechanism.min_iterations() {
+        return Err(Error::illegal_argument(format!(
+            "Iterations {iterations} is less than the minimum {} required for {}",
+            mechanism.min_iterations(),
+            mechanism.name()
+        )));
+    }
+    Ok((iterations, password.to_owned()))
+}
+
+fn upsertion(user: &str, (mechanism, iterations, password): (Mechanism, i32, String)) -> ScramCredentialUpsertion {
+    let salt = scram::random_salt();
+    // A broker refuses more iterations: there is no need to spend the time on them here.
+    let made = iterations.min(scram::MAX_ITERATIONS + 1);
+    let salted_password = mechanism.salted_password(password.as_bytes(), &salt, made);
+    ScramCredentialUpsertion::default()
+        .with_name(text(user))
+        .with_mechanism(mechanism as i8)
+        .with_iterations(iterations)
+        .with_salt(salt.into())
+        .with_salted_password(salted_password.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_have_iterations_and_a_password() {
+        let of = |value: &str| credential(Mechanism::Sha256, value).map_err(|error| error.message().to_owned());
+        assert_eq!(of("password=a,b=c"), Ok((4096, "a,b=c".to_owned())));
+        assert_eq!(of("iterations=8192,password="), Ok((8192, String::new())));
+        assert_eq!(of("iterations=-1,password=x"), Ok((4096, "x".to_owned())));
+        for wrong in ["", "x", "iterations=8192", "iterations=x,password=y", "password=a\nb", "salt=a,password=b"] {
+            assert_eq!(of(wrong), Err(format!("Invalid credential property SCRAM_SHA_256={wrong}")));
+        }
+        let few = "Iterations 100 is less than the minimum 4096 required for SCRAM-SHA-256";
+        assert_eq!(of("iterations=100,password=x"), Err(few.to_owned()));
+    }
 }
