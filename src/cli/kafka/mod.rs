@@ -31,6 +31,7 @@ mod line_reader;
 mod log_dirs;
 mod message_formatter;
 mod metadata_quorum;
+mod missing;
 pub mod options;
 mod producer_perf_test;
 mod reassign_partitions;
@@ -47,6 +48,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use super::{server_script, storage_tool, zookeeper};
 use crate::client::{ClientConfig, Error, config};
 use console::{complain, say};
+use missing::{MISSING_TOOLS, UNKNOWN_TOOL};
 
 /// The release of Apache Kafka whose tools these are.
 const KAFKA_VERSION: &str = "4.3.1";
@@ -89,15 +91,6 @@ const LOCAL_TOOLS: &[Tool] = &[
     Tool { name: "zookeeper-server-stop", run: |_| 0 },
 ];
 
-/// For every other name of Kafka's scripts.
-const MISSING_TOOL: Tool = Tool {
-    name: "",
-    run: |_| {
-        complain!("ottla: this tool of Kafka's is not there");
-        1
-    },
-};
-
 /// The tool that a process is to be: by the name it was called by, else by its first argument. With its arguments.
 pub fn called(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option<(&'static Tool, Vec<String>)> {
     let own_name = arguments.next()?;
@@ -112,10 +105,10 @@ pub fn called(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option
 fn find(path: &OsStr) -> Option<&'static Tool> {
     let name = Path::new(path).file_name()?.to_str()?;
     let name = name.strip_suffix(".sh").unwrap_or(name);
-    let known = TOOLS.iter().chain(LOCAL_TOOLS).find(|tool| tool.name == name);
+    let known = TOOLS.iter().chain(LOCAL_TOOLS).chain(MISSING_TOOLS).find(|tool| tool.name == name);
     // A program that is called like a tool must not take itself for the broker.
     known.or_else(|| {
-        (name.starts_with("kafka-") && !path.as_encoded_bytes().ends_with(b".properties")).then_some(&MISSING_TOOL)
+        (name.starts_with("kafka-") && !path.as_encoded_bytes().ends_with(b".properties")).then_some(&UNKNOWN_TOOL)
     })
 }
 
@@ -227,7 +220,8 @@ mod tests {
         assert_eq!(name(&["/usr/bin/ottla", "kafka-topics", "--list"]), Some(("kafka-topics", list.clone())));
         assert_eq!(name(&["ottla", "kafka-topics.sh", "--list"]), Some(("kafka-topics", list)));
         assert_eq!(name(&["ottla", "server.properties"]), None);
-        assert_eq!(name(&["/usr/bin/kafka-metadata-shell"]), Some(("", vec![])));
+        assert_eq!(name(&["/usr/bin/kafka-metadata-shell"]), Some(("kafka-metadata-shell", vec![])));
+        assert_eq!(name(&["/usr/bin/kafka-nonesuch"]), Some(("", vec![])));
         assert_eq!(name(&["ottla", "kafka-3.properties"]), None);
         assert_eq!(name(&["kafka-storage.sh", "random-uuid"]).unwrap().0, "kafka-storage");
         assert_eq!(name(&["ottla"]), None);
