@@ -9,6 +9,8 @@ import re
 import subprocess
 import time
 
+from confluent_kafka import Consumer, Producer
+
 from .suite import short, test
 
 FILES = {
@@ -219,6 +221,86 @@ kafka-reassign-partitions {s} --verify --reassignment-json-file {f}/plan.json
 kafka-reassign-partitions {s} --cancel --reassignment-json-file {f}/plan.json
 """
 
+TRANSACTIONS = """
+kafka-transactions
+kafka-transactions --help
+kafka-transactions --version
+kafka-transactions list
+kafka-transactions {s}
+kafka-transactions {s} nonesuch
+kafka-transactions {s} list x
+kafka-transactions {s} list --nonesuch
+kafka-transactions --bootstrap-server nowhere list
+kafka-transactions {s} --command-config {f}/none list
+kafka-transactions {s} list --transactional-id-pattern {t}.*
+kafka-transactions {s} list --transactional-id-pattern {t}x.*
+kafka-transactions {s} list --transactional-id-pattern [
+kafka-transactions {s} list --duration-filter -1 --transactional-id-pattern {t}
+kafka-transactions {s} list --duration-filter 3600000
+kafka-transactions {s} list --duration-filter soon
+kafka-transactions {s} list --help
+kafka-transactions {s} describe
+kafka-transactions {s} describe --help
+kafka-transactions {s} describe --transactional-id {t}.none
+kafka-transactions {s} describe --transactional-id {t}
+kafka-transactions {s} describe --transactional-id={t}.done
+kafka-transactions {s} describe-producers
+kafka-transactions {s} describe-producers --help
+kafka-transactions {s} describe-producers --topic {t} --partition x
+kafka-transactions {s} describe-producers --topic {t} --partition 0
+kafka-transactions {s} describe-producers --topic {t} --partition 1 --broker-id 1
+kafka-transactions {q} describe-producers --topic {t} --partition 7
+kafka-transactions {q} describe-producers --topic {t}.none --partition 0 --broker-id 7
+kafka-transactions {s} find-hanging
+kafka-transactions {s} find-hanging --help
+kafka-transactions {s} find-hanging --broker-id 1 --partition 0
+kafka-transactions {s} find-hanging --topic {t}.none
+kafka-transactions {s} find-hanging --topic {t} --max-transaction-timeout long
+kafka-transactions {s} find-hanging --topic {t} --max-transaction-timeout -1
+kafka-transactions {s} find-hanging --topic {t} --partition 1 --max-transaction-timeout -1
+kafka-transactions {s} find-hanging --broker-id 1
+kafka-transactions {s} abort
+kafka-transactions {s} abort --help
+kafka-transactions {s} abort --topic {t} --partition 0
+kafka-transactions {s} abort --topic {t} --partition 0 --start-offset 4711
+kafka-transactions {s} abort --topic {t} --partition 0 --start-offset 12
+kafka-transactions {s} describe-producers --topic {t} --partition 0
+kafka-transactions {s} abort --topic {t} --partition 0 --producer-id 4711
+kafka-transactions {s} abort --topic {t} --partition 0 --producer-id 4711 --producer-epoch 70000
+kafka-transactions {s} abort --topic {t} --partition 0 --producer-id 4711 --producer-epoch 1
+kafka-transactions {s} abort --topic {t} --partition 1 --producer-id 4711 --producer-epoch 1 --coordinator-epoch -1
+kafka-transactions {s} forceTerminateTransaction
+kafka-transactions {s} forceTerminateTransaction --help
+kafka-transactions {s} forceTerminateTransaction --transactionalId {t}
+kafka-transactions {s} describe --transactional-id {t}
+kafka-transactions {s} describe-producers --topic {t} --partition 0
+"""
+
+GROUPS = """
+kafka-groups
+kafka-groups --help
+kafka-groups --version
+kafka-groups --list
+kafka-groups --bootstrap-server nowhere --list
+kafka-groups {s}
+kafka-groups {s} --nonesuch
+kafka-groups {s} --list --command-config {f}/none
+kafka-groups {s} --list
+kafka-groups {s} --list --group-type Classic
+kafka-groups {s} --list --group-type consumer
+kafka-groups {s} --list --group-type classic --protocol consumer
+kafka-groups {s} --list --group-type nonesuch
+kafka-groups {s} --list --group-type share --group-type classic
+kafka-groups {s} --list --protocol consumer
+kafka-groups {s} --list --protocol nonesuch
+kafka-groups {s} --list --consumer
+kafka-groups {s} --list --share
+kafka-groups {s} --list --streams
+kafka-groups {s} --list --streams --consumer
+kafka-groups {s} --list --share --protocol share
+kafka-groups {s} --list --consumer --group-type consumer
+"""
+
 
 def without_frames(text):
     """Nor what a tool says when Exit.exit does not end the process, but its call (see KafkaTools.java)."""
@@ -240,7 +322,22 @@ def arguments(text):
     """Errors of argparse4j without the blanks that make their lines full."""
     def in_one_line(found):
         return re.sub(r"-- (?=[a-z])", "--", " ".join(found.group().split()))
-    return re.sub(r"(?m)^kafka-[a-z-]+: +error:.*(\n.+)*", in_one_line, text)
+    return re.sub(r"(?m)^[a-z0-9-]+(\.sh)?: +error:.*(\n.+)*", in_one_line, text)
+
+
+def help_texts(text):
+    """The help of argparse4j without what explains an argument, or what the tool is for."""
+    if not re.match(r"usage: .*\n( .*\n)*\n", text) or "\noptional arguments:\n" not in text:
+        return text
+    kept, in_usage = [], True
+    for line in text.splitlines():
+        in_usage = in_usage and line != ""
+        if in_usage or line.endswith(":") and not line.startswith(" "):
+            kept.append(line)
+        elif re.match(r" {2,4}[-a-zA-Z]", line):  # a name may reach into the column of the explanations
+            if line.strip().startswith("-") or len(line) - len(line.lstrip()) == 4 or line.strip() == "COMMAND":
+                kept.append(line if len(line) < 26 or line[24] != " " else line[:25].rstrip())
+    return "\n".join(kept)
 
 
 def directories(text):
@@ -254,8 +351,23 @@ def directories(text):
     return re.sub(r'(?m)^\{.*"logDirs":.*$', in_order, text)
 
 
+def transaction_tables(text):
+    """The tables of kafka-transactions without widths, which follow names, and without what differs from call to call."""
+    header, _, rows = text.partition("\n")
+    if not re.match(r"TransactionalId|CoordinatorId|ProducerId|Topic ", header):
+        return text
+    names = header.split()
+    changing = {"ProducerId", "LastTimestamp", "CurrentTransactionStartTimeMs", "TransactionDurationMs"}
+    table = [[name + " " if name in changing and cell.strip().isdigit() else cell.strip() for name, cell in zip(names, row.split("\t"))] for row in rows.splitlines()]
+    for row in table:
+        row[-1] = ",".join(sorted(row[-1].split(",")))  # by the hashes of names
+    return "\n".join([" ".join(names), *sorted("|".join(row) for row in table)])
+
+
 def plain(text, topic, folder):
-    text = directories(usage(arguments(without_frames(text))))
+    text = transaction_tables(text.replace('Exception in thread "main" ', ""))
+    text = re.sub(r"(deadlineMs|tries|nextAllowedTryMs)=\d+|timed out at \d+ after \d+ attempt", r"\1=…", text)
+    text = directories(help_texts(usage(arguments(without_frames(text)))))
     text = text.replace(topic, "TOPIC").replace(str(folder), "FOLDER")
     text = re.sub(r"\[\d{4}-\d\d-\d\d [\d:]{8},\d{3}\]", "[TIME]", text)
     text = re.sub(r"TopicId: [\w-]{22}", "TopicId: ID", text)
@@ -274,12 +386,14 @@ def compare(run, lines):
         folder.mkdir()
         for name, content in FILES.items():
             (folder / name).write_text(json.dumps(content).replace("{t}", topic))
+        (folder / "quick.properties").write_text("request.timeout.ms=1000\ndefault.api.timeout.ms=1500\n")
         sides[side] = topic, folder
     binary = run.session.broker().binary
 
     def outcome(side, line):
         topic, folder = sides[side]
-        words = [word.format(t=topic, f=folder, c=f"{run.topic}-common") for word in line.replace("{s}", f"--bootstrap-server {run.bootstrap}").split()]
+        line = line.replace("{q}", "{s} --command-config {f}/quick.properties").replace("{s}", f"--bootstrap-server {run.bootstrap}")
+        words = [word.format(t=topic, f=folder, c=f"{run.topic}-common") for word in line.split()]
         if side == "kafkas":
             status, out, errors = run.tools.output(words[0], words[1:], "", 90, fresh=False)
         else:
@@ -326,6 +440,38 @@ def configs(run):
 def cluster(run):
     filled(run)
     compare(run, CLUSTER)
+
+
+@test(ottla_only=True)
+def transactions(run):
+    """On each side one that is open and one that has ended."""
+    filled(run)
+    producers = []
+    for side in ("ours", "kafkas"):
+        topic = f"{run.topic}-{side}"
+        for ends in (True, False):
+            producer = Producer({"bootstrap.servers": run.bootstrap, "transactional.id": topic + (".done" if ends else ""), "transaction.timeout.ms": 60000})
+            producer.init_transactions(30)
+            producer.begin_transaction()
+            for partition in range(2):
+                producer.produce(topic, b"x", partition=partition)
+            producer.flush(30)
+            if ends:
+                producer.commit_transaction(30)
+            producers.append(producer)
+    compare(run, TRANSACTIONS)
+
+
+@test(ottla_only=True)
+def groups(run):
+    filled(run)
+    for number, protocol in enumerate(("classic", "classic", "consumer")):
+        consumer = Consumer({"bootstrap.servers": run.bootstrap, "group.id": f"{run.topic}-{number}", "group.protocol": protocol, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+        consumer.subscribe([f"{run.topic}-ours"])
+        assert consumer.consume(1, timeout=30), f"no record for a group of the protocol {protocol}"
+        consumer.commit(asynchronous=False)
+        consumer.close()
+    compare(run, GROUPS)
 
 
 @test(ottla_only=True)

@@ -4,8 +4,9 @@
 //! not answer costs a warning as Kafka's clients log it, and the next one is asked.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_protocol::messages::{DescribeClusterRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse};
@@ -15,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::config::ClientConfig;
 use super::connection::{AnyRequest, Connection, decode};
+use super::epoch_ms;
 use super::error::{Error, Result};
 use super::log::{self, Level};
 
@@ -60,13 +62,13 @@ struct State {
 struct Tries<'a> {
     name: &'a str,
     deadline: Instant,
-    deadline_ms: u64,
+    deadline_ms: i64,
     made: u32,
 }
 
 impl Tries<'_> {
     fn begin<'a>(name: &'a str, config: &ClientConfig) -> Tries<'a> {
-        let deadline_ms = epoch_ms() + config.api_timeout.as_millis() as u64;
+        let deadline_ms = epoch_ms() + config.api_timeout.as_millis() as i64;
         Tries { name, deadline: Instant::now() + config.api_timeout, deadline_ms, made: 0 }
     }
 
@@ -115,7 +117,7 @@ impl Client {
         let now = epoch_ms();
         let timed_out = Error::timeout(format!(
             "Call(callName={name}, deadlineMs={deadline_ms}, tries={made}, nextAllowedTryMs={}) timed out at {now} after {made} attempt(s)",
-            now + backoff.as_millis() as u64,
+            now + backoff.as_millis() as i64,
         ));
         Err(match error {
             Some(error) => timed_out.caused_by(error),
@@ -195,6 +197,11 @@ impl Client {
     /// Where the coordinator of a group is.
     pub async fn group_coordinator(&self, group: &str) -> Result<Node> {
         self.find_coordinator(GROUP, group).await
+    }
+
+    /// Where the coordinator of a transactional id is.
+    pub async fn transaction_coordinator(&self, id: &str) -> Result<Node> {
+        self.find_coordinator(TRANSACTION, id).await
     }
 
     async fn find_coordinator(&self, kind: i8, key: &str) -> Result<Node> {
@@ -333,6 +340,15 @@ impl Client {
         }
     }
 
+    /// Logs what went wrong at an API, as the handler of that name in Java's admin client logs it.
+    pub fn log_failure(&self, handler: &str, message: impl Display) {
+        log::write(
+            Level::Error,
+            &format!("org.apache.kafka.clients.admin.internals.{handler}"),
+            format_args!("[{} clientId={}] {message}", self.config.role, self.config.client_id),
+        );
+    }
+
     /// Doubles from retry to retry, a fifth up or down by chance.
     fn backoff(&self, tries: u32) -> Duration {
         let doubled = self.config.retry_backoff.saturating_mul(1 << (tries - 1).min(16));
@@ -365,10 +381,6 @@ fn no_node() -> Error {
 
 fn known(id: i32) -> Option<i32> {
     (id >= 0).then_some(id)
-}
-
-fn epoch_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
 #[cfg(test)]

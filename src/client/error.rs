@@ -74,6 +74,11 @@ impl Error {
         if code == 0 { Ok(()) } else { Err(Error::of(code, message)) }
     }
 
+    /// The same with another message.
+    pub fn saying(self, message: impl Into<String>) -> Error {
+        Error { message: Some(message.into()), ..self }
+    }
+
     /// Without a message: its class says it all.
     pub fn bare(self) -> Error {
         Error { message: None, ..self }
@@ -95,6 +100,11 @@ impl Error {
 
     pub fn is(&self, code: ErrorCode) -> bool {
         self.code == Some(code)
+    }
+
+    /// The constant's name of the code; that of an unexpected error where there is none.
+    pub fn code_name(&self) -> &'static str {
+        self.code.unwrap_or(ErrorCode::UnknownServerError).name()
     }
 
     pub fn is_retriable(&self) -> bool {

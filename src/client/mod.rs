@@ -6,7 +6,7 @@
 //! - [`Error`]: what went wrong, as the Java exception that the tools print.
 //! - [`Consumer`]: records of partitions, or of topics as a member of a group.
 //! - [`Producer`]: records on their way to a topic.
-//! - [`topics`], [`configs`], [`partitions`], [`offsets`], [`description`]: requests that several tools need.
+//! - [`topics`], [`configs`], [`partitions`], [`offsets`], [`groups`], [`transactions`], [`description`]: requests that several tools need.
 //!
 //! It is built on the broker's own codec: librdkafka would weigh as much as the whole rest of the program, and speaks
 //! fewer of the APIs that the tools need. It knows nothing of the broker, and nothing in the broker calls it.
@@ -25,6 +25,7 @@ pub mod offsets;
 pub mod partitions;
 pub mod producer;
 pub mod topics;
+pub mod transactions;
 
 pub use cluster::{Client, Node, Target};
 pub use config::ClientConfig;
@@ -34,6 +35,7 @@ pub use error::Error;
 pub use producer::{Outgoing, Position, Producer, ProducerConfig};
 
 use std::future::Future;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs a tool's work on this thread. Nothing of it uses another one, but for the resolution of names.
 pub fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -42,4 +44,9 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     let outcome = tokio::task::LocalSet::new().block_on(&runtime, work);
     runtime.shutdown_background();
     outcome
+}
+
+/// Milliseconds since 1970, as records and messages have them.
+pub fn epoch_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
 }

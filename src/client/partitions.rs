@@ -24,6 +24,31 @@ pub async fn at_leaders<R>(
     partitions: &[TopicPartition],
     ask: impl AsyncFn(i32, &[TopicPartition]) -> Result<Vec<(TopicPartition, Result<R>)>>,
 ) -> Outcomes<R> {
+    let locate = async |partitions: &[TopicPartition]| leaders(client, partitions).await;
+    at_nodes(client, name, partitions, locate, ask).await
+}
+
+/// The same where one node is to answer for all of them.
+pub async fn at_node<R>(
+    client: &Client,
+    name: &str,
+    node: i32,
+    partitions: &[TopicPartition],
+    ask: impl AsyncFn(i32, &[TopicPartition]) -> Result<Vec<(TopicPartition, Result<R>)>>,
+) -> Outcomes<R> {
+    let locate = async |partitions: &[TopicPartition]| {
+        Ok(partitions.iter().map(|partition| (partition.clone(), Ok(node))).collect())
+    };
+    at_nodes(client, name, partitions, locate, ask).await
+}
+
+async fn at_nodes<R>(
+    client: &Client,
+    name: &str,
+    partitions: &[TopicPartition],
+    locate: impl AsyncFn(&[TopicPartition]) -> Result<Vec<(TopicPartition, Result<i32>)>>,
+    ask: impl AsyncFn(i32, &[TopicPartition]) -> Result<Vec<(TopicPartition, Result<R>)>>,
+) -> Outcomes<R> {
     let outcomes: RefCell<Outcomes<R>> = RefCell::default();
     let unsettled = || -> Vec<TopicPartition> {
         let outcomes = outcomes.borrow();
@@ -34,15 +59,15 @@ pub async fn at_leaders<R>(
         partitions.iter().filter(pending).cloned().collect()
     };
     let attempted = client.retry(name, async || {
-        let mut by_leader: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
-        for (partition, leader) in leaders(client, &unsettled()).await? {
-            match leader {
-                Ok(leader) => by_leader.entry(leader).or_default().push(partition),
+        let mut by_node: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
+        for (partition, node) in locate(&unsettled()).await? {
+            match node {
+                Ok(node) => by_node.entry(node).or_default().push(partition),
                 Err(error) => drop(outcomes.borrow_mut().insert(partition, Err(error))),
             }
         }
-        for (leader, partitions) in by_leader {
-            let answer = ask(leader, &partitions).await;
+        for (node, partitions) in by_node {
+            let answer = ask(node, &partitions).await;
             let mut outcomes = outcomes.borrow_mut();
             match answer {
                 Ok(answers) => outcomes.extend(answers),

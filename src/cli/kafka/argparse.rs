@@ -14,7 +14,7 @@ mod help;
 use crate::client::Error;
 use crate::config::java;
 
-use super::{complain, say};
+use super::{KAFKA_COMMIT, KAFKA_VERSION, complain, say};
 
 /// What becomes of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,15 @@ enum Action {
     Append,
     /// As many values as follow, at least one.
     StoreMany,
+    /// Ends everything: the version is told.
+    Version,
 }
 
 /// What a value is read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Text,
+    Short,
     Integer,
     Long,
     Double,
@@ -61,6 +64,12 @@ impl Argument {
     /// Takes none.
     pub const fn flag(flags: &'static [&'static str], help: &'static str) -> Argument {
         Argument { action: Action::StoreTrue, ..Argument::new(flags, help) }
+    }
+
+    /// Asks for the version.
+    pub const fn version(flags: &'static [&'static str]) -> Argument {
+        let help = "show the version of this Kafka distribution and exit";
+        Argument { action: Action::Version, ..Argument::new(flags, help) }
     }
 
     /// May be given many times.
@@ -96,6 +105,10 @@ impl Argument {
     fn name(&self) -> &'static str {
         self.flags[0].trim_start_matches('-')
     }
+
+    fn takes_value(&self) -> bool {
+        !matches!(self.action, Action::StoreTrue | Action::Version)
+    }
 }
 
 /// Arguments of which at most one may be given, or exactly one.
@@ -106,13 +119,30 @@ pub struct Exclusive {
     pub names: &'static [&'static str],
 }
 
+/// Arguments that the help has under a heading of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    pub title: &'static str,
+    pub about: &'static str,
+    /// First flags without dashes.
+    pub names: &'static [&'static str],
+}
+
 /// What a tool can be told to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
     pub name: &'static str,
+    /// In the list of commands.
     pub help: &'static str,
+    /// In the command's own help.
+    pub about: &'static str,
     pub arguments: &'static [Argument],
     pub exclusive: &'static [Exclusive],
+    pub sections: &'static [Section],
+}
+
+impl Command {
+    pub const EMPTY: Command = Command { name: "", help: "", about: "", arguments: &[], exclusive: &[], sections: &[] };
 }
 
 /// Everything that a tool takes.
@@ -124,6 +154,14 @@ pub struct Grammar {
     pub exclusive: &'static [Exclusive],
     /// Where there are any, one must be given.
     pub commands: &'static [Command],
+    /// The heading of the commands behind the arguments, and what stands for one of them. Without it they are positional
+    /// arguments, and stand first.
+    pub titled: Option<(&'static str, &'static str)>,
+}
+
+impl Grammar {
+    pub const EMPTY: Grammar =
+        Grammar { program: "", about: "", arguments: &[], exclusive: &[], commands: &[], titled: None };
 }
 
 /// Why there is nothing to do.
@@ -131,8 +169,13 @@ pub struct Grammar {
 pub enum End {
     /// Help was asked for.
     Help(String),
+    Version,
     /// The command line makes no sense.
-    Wrong { usage: String, program: &'static str, message: String },
+    Wrong {
+        usage: String,
+        program: &'static str,
+        message: String,
+    },
 }
 
 impl End {
@@ -142,6 +185,10 @@ impl End {
             End::Help(text) => {
                 say!("{}", text.trim_end_matches('\n'));
                 help
+            }
+            End::Version => {
+                say!("{KAFKA_VERSION} (Commit:{KAFKA_COMMIT})");
+                0
             }
             End::Wrong { usage, program, message } => {
                 complain!("{usage}");
@@ -155,6 +202,7 @@ impl End {
     pub fn message(&self) -> &str {
         match self {
             End::Help(_) => "Help Screen",
+            End::Version => "Version",
             End::Wrong { message, .. } => message,
         }
     }
@@ -172,6 +220,8 @@ impl Arguments {
     pub fn parse(grammar: &'static Grammar, words: &[String]) -> Result<Arguments, End> {
         let mut arguments = Arguments { grammar, command: None, given: Vec::new() };
         let mut words = words.iter().map(String::as_str).peekable();
+        // What is missing is told only if nothing else is wrong.
+        let mut missing = None;
         while let Some(word) = words.next() {
             if is_flag(word) {
                 if matches!(word, "-h" | "--help") {
@@ -184,7 +234,7 @@ impl Arguments {
             if arguments.command.is_some() || grammar.commands.is_empty() {
                 return Err(arguments.wrong(format!("unrecognized arguments: '{word}'")));
             }
-            arguments.check(grammar.arguments, &[])?;
+            missing = arguments.missing(grammar.arguments, grammar.exclusive);
             match grammar.commands.iter().find(|command| command.name == word) {
                 Some(command) => arguments.command = Some(command),
                 None => {
@@ -197,15 +247,11 @@ impl Arguments {
         if arguments.command.is_none() && !grammar.commands.is_empty() {
             return Err(arguments.wrong("too few arguments".to_owned()));
         }
-        if let Some(command) = arguments.command {
-            arguments.check(command.arguments, command.exclusive)?;
-            arguments.command = None;
-            arguments.check(grammar.arguments, grammar.exclusive)?;
-            arguments.command = Some(command);
-        } else {
-            arguments.check(grammar.arguments, grammar.exclusive)?;
+        let exclusive = arguments.command.map_or(grammar.exclusive, |command| command.exclusive);
+        match missing.or_else(|| arguments.missing(arguments.known(), exclusive)) {
+            Some(missing) => Err(missing),
+            None => Ok(arguments),
         }
-        Ok(arguments)
     }
 
     /// The arguments that may be given at this place.
@@ -237,7 +283,7 @@ impl Arguments {
             }
         } else if let Some(short) = word.get(..2)
             && let Some(argument) = known.iter().find(|argument| argument.flags.contains(&short))
-            && argument.action != Action::StoreTrue
+            && argument.takes_value()
         {
             return Ok((argument, Some(&word[2..])));
         }
@@ -260,6 +306,9 @@ impl Arguments {
                     other.flags.join("/")
                 )));
             }
+        }
+        if argument.action == Action::Version {
+            return Err(End::Version);
         }
         if argument.action == Action::StoreTrue {
             self.given.push((argument.name(), String::new()));
@@ -291,6 +340,7 @@ impl Arguments {
     fn check_value(&self, argument: &Argument, value: &str) -> Result<(), End> {
         let (class, fits, why) = match argument.kind {
             Kind::Text => ("String", true, String::new()),
+            Kind::Short => ("Short", java::parse_integer::<i16>(value).is_some(), short_format(value)),
             Kind::Integer => ("Integer", java::parse_integer::<i32>(value).is_some(), number_format(value)),
             Kind::Long => ("Long", java::parse_integer::<i64>(value).is_some(), number_format(value)),
             Kind::Double => ("Double", value.trim().parse::<f64>().is_ok(), number_format(value)),
@@ -312,18 +362,17 @@ impl Arguments {
         Ok(())
     }
 
-    fn check(&self, known: &[Argument], exclusive: &[Exclusive]) -> Result<(), End> {
-        if let Some(missing) = known.iter().find(|argument| argument.required && !self.has(argument.name())) {
-            return Err(self.wrong(format!("argument {} is required", missing.flags.join("/"))));
+    /// Of several that are missing it is the last that argparse4j tells.
+    fn missing(&self, known: &[Argument], exclusive: &[Exclusive]) -> Option<End> {
+        let is_missing = |argument: &&Argument| argument.required && !self.has(argument.name());
+        if let Some(missing) = known.iter().rfind(is_missing) {
+            return Some(self.wrong(format!("argument {} is required", missing.flags.join("/"))));
         }
-        for group in exclusive.iter().filter(|group| group.required) {
-            if !group.names.iter().any(|name| self.has(name)) {
-                let flags = known.iter().filter(|argument| group.names.contains(&argument.name()));
-                let flags: Vec<String> = flags.map(|argument| argument.flags.join("/")).collect();
-                return Err(self.wrong(format!("one of the arguments {} is required", flags.join(" "))));
-            }
-        }
-        Ok(())
+        let none_is_there = |group: &&Exclusive| group.required && !group.names.iter().any(|name| self.has(name));
+        let group = exclusive.iter().rfind(none_is_there)?;
+        let flags = known.iter().filter(|argument| group.names.contains(&argument.name()));
+        let flags: Vec<String> = flags.map(|argument| argument.flags.join("/")).collect();
+        Some(self.wrong(format!("one of the arguments {} is required", flags.join(" "))))
     }
 
     fn wrong(&self, message: String) -> End {
@@ -377,6 +426,14 @@ impl Arguments {
 
 fn number_format(value: &str) -> String {
     format!("For input string: \"{value}\"")
+}
+
+/// `Short.parseShort` reads an `int` first.
+fn short_format(value: &str) -> String {
+    match java::parse_integer::<i32>(value) {
+        Some(_) => format!("Value out of range. Value:\"{value}\" Radix:10"),
+        None => number_format(value),
+    }
 }
 
 /// Whether a word is an argument's name. Negative numbers are values.

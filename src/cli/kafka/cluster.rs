@@ -21,7 +21,13 @@ static GRAMMAR: Grammar = Grammar {
     arguments: &[],
     exclusive: &[],
     commands: &[
-        Command { name: "cluster-id", help: "Tell the id of a cluster.", arguments: &CONNECTION, exclusive: ONE },
+        Command {
+            name: "cluster-id",
+            help: "Tell the id of a cluster.",
+            arguments: &CONNECTION,
+            exclusive: ONE,
+            ..Command::EMPTY
+        },
         Command {
             name: "unregister",
             help: "Unregister a broker.",
@@ -33,6 +39,7 @@ static GRAMMAR: Grammar = Grammar {
                 Argument::new(&["--id", "-i"], "The id of the broker.").of(Kind::Integer).required(),
             ],
             exclusive: ONE,
+            ..Command::EMPTY
         },
         Command {
             name: "list-endpoints",
@@ -45,8 +52,10 @@ static GRAMMAR: Grammar = Grammar {
                 Argument::flag(&["--include-fenced-brokers"], "With fenced brokers."),
             ],
             exclusive: ONE,
+            ..Command::EMPTY
         },
     ],
+    ..Grammar::EMPTY
 };
 
 pub fn run(words: &[String]) -> u8 {

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::options::{Options, Spec};
 use super::{Stop, conclude, json, say, uncaught};
-use crate::client::log::{self, Level};
 use crate::client::partitions::{at_leaders, hash_map_order};
 use crate::client::topics::text;
 use crate::client::{Client, Error, Target, block_on};
@@ -117,14 +116,10 @@ async fn delete(client: &Client, offsets: &BTreeMap<TopicPartition, i64>) -> Res
 }
 
 fn tell_unexpected(client: &Client, partition: &TopicPartition, error: &Error) {
-    log::write(
-        Level::Error,
-        "org.apache.kafka.clients.admin.internals.DeleteRecordsHandler",
-        format_args!(
-            "[AdminClient clientId={}] DeleteRecords request for topic partition {partition} failed due to an unexpected error {}",
-            client.config.client_id,
-            error.code.map_or("UNKNOWN_SERVER_ERROR", |code| code.name()),
-        ),
+    let name = error.code_name();
+    client.log_failure(
+        "DeleteRecordsHandler",
+        format_args!("DeleteRecords request for topic partition {partition} failed due to an unexpected error {name}"),
     );
 }
 

@@ -34,38 +34,45 @@ static GRAMMAR: Grammar = Grammar {
             help: "Describe the features and their levels.",
             arguments: &[Argument::new(&["--node-id"], "The node to ask. Without, any.").of(Kind::Integer)],
             exclusive: &[],
+            ..Command::EMPTY
         },
         Command {
             name: "upgrade",
             help: "Raise levels of features.",
             arguments: &[METADATA, RELEASE, FEATURE, DRY_RUN],
             exclusive: &[],
+            ..Command::EMPTY
         },
         Command {
             name: "downgrade",
             help: "Lower levels of features.",
             arguments: &[METADATA, RELEASE, FEATURE, UNSAFE, DRY_RUN],
             exclusive: &[],
+            ..Command::EMPTY
         },
         Command {
             name: "disable",
             help: "Lower levels of features to zero.",
             arguments: &[Argument::new(&["--feature"], "A feature.").append(), UNSAFE, DRY_RUN],
             exclusive: &[],
+            ..Command::EMPTY
         },
         Command {
             name: "version-mapping",
             help: "Tell the levels of the features in a release.",
             arguments: &[Argument::new(&["--release-version"], "The release. Without, the latest.")],
             exclusive: &[],
+            ..Command::EMPTY
         },
         Command {
             name: "feature-dependencies",
             help: "Tell which levels of other features a level of a feature needs.",
             arguments: &[FEATURE.required()],
             exclusive: &[],
+            ..Command::EMPTY
         },
     ],
+    ..Grammar::EMPTY
 };
 
 pub fn run(words: &[String]) -> u8 {

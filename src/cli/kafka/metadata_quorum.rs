@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use kafka_protocol::messages::add_raft_voter_request::Listener;
 use kafka_protocol::messages::describe_quorum_request::{PartitionData, TopicData};
@@ -10,9 +9,9 @@ use kafka_protocol::messages::describe_quorum_response::{DescribeQuorumResponse,
 use kafka_protocol::messages::{AddRaftVoterRequest, DescribeQuorumRequest, RemoveRaftVoterRequest};
 
 use super::argparse::{Argument, Arguments, Command, Exclusive, Grammar, Kind, TERSE, terse};
-use super::{admin_config, complain, say, uncaught};
+use super::{admin_config, complain, say, table, uncaught};
 use crate::client::topics::text;
-use crate::client::{Client, Error, Target, block_on, config, description};
+use crate::client::{Client, Error, Target, block_on, config, description, epoch_ms};
 use crate::config::{java, properties};
 use crate::types::DirectoryId;
 
@@ -38,12 +37,14 @@ static GRAMMAR: Grammar = Grammar {
                 Argument::flag(&["--human-readable"], "With --replication: times as how long ago they were."),
             ],
             exclusive: &[],
+            ..Command::EMPTY
         },
         Command {
             name: "add-controller",
             help: "Add a controller.",
             arguments: &[Argument::flag(&["--dry-run"], "Only tell what would be done.")],
             exclusive: &[],
+            ..Command::EMPTY
         },
         Command {
             name: "remove-controller",
@@ -54,8 +55,10 @@ static GRAMMAR: Grammar = Grammar {
                 Argument::flag(&["--dry-run"], "Only tell what would be done."),
             ],
             exclusive: &[],
+            ..Command::EMPTY
         },
     ],
+    ..Grammar::EMPTY
 };
 
 pub fn run(words: &[String]) -> u8 {
@@ -188,10 +191,7 @@ async fn replication(client: &Client, readable: bool) -> Result<(), Error> {
     let quorum = &response.topics[0].partitions[0];
     let is_leader = |voter: &&ReplicaState| voter.replica_id == quorum.leader_id;
     let leader = quorum.current_voters.iter().find(is_leader).ok_or_else(no_leader)?;
-    let mut rows = vec![
-        ["NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status"]
-            .map(str::to_owned),
-    ];
+    let mut rows = Vec::new();
     let followers = quorum.current_voters.iter().filter(|voter| !is_leader(voter)).map(|voter| (voter, "Follower"));
     let observers = quorum.observers.iter().map(|observer| (observer, "Observer"));
     for (replica, status) in [(leader, "Leader")].into_iter().chain(followers).chain(observers) {
@@ -205,14 +205,9 @@ async fn replication(client: &Client, readable: bool) -> Result<(), Error> {
             status.to_owned(),
         ]);
     }
-    let mut widths = [0; 7];
-    for row in &rows {
-        widths.iter_mut().zip(row).for_each(|(width, cell)| *width = cell.len().max(*width));
-    }
-    for row in &rows {
-        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}\t")).collect();
-        say!("{}", cells.concat());
-    }
+    let headers =
+        ["NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status"];
+    table::print(headers, &rows);
     Ok(())
 }
 
@@ -220,7 +215,7 @@ fn time(timestamp: i64, what: &str, readable: bool) -> Result<String, Error> {
     if timestamp < 0 || !readable {
         return Ok(timestamp.max(-1).to_string());
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
+    let now = epoch_ms();
     if timestamp == 0 || timestamp > now {
         return Err(Error::new(
             "org.apache.kafka.common.KafkaException",

@@ -25,6 +25,7 @@ mod delete_records;
 mod dump_log;
 mod features;
 mod get_offsets;
+mod groups;
 mod json;
 mod leader_election;
 mod line_reader;
@@ -35,8 +36,10 @@ mod missing;
 pub mod options;
 mod producer_perf_test;
 mod reassign_partitions;
+mod table;
 mod topic_filter;
 mod topics;
+mod transactions;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -52,6 +55,8 @@ use missing::{MISSING_TOOLS, UNKNOWN_TOOL};
 
 /// The release of Apache Kafka whose tools these are.
 const KAFKA_VERSION: &str = "4.3.1";
+/// The commit that it was made from, as some tools tell it.
+const KAFKA_COMMIT: &str = "26b251a451ce941d";
 
 /// A tool of Kafka's.
 pub struct Tool {
@@ -74,12 +79,14 @@ pub const TOOLS: &[Tool] = &[
     Tool { name: "kafka-dump-log", run: dump_log::run },
     Tool { name: "kafka-features", run: features::run },
     Tool { name: "kafka-get-offsets", run: get_offsets::run },
+    Tool { name: "kafka-groups", run: groups::run },
     Tool { name: "kafka-leader-election", run: leader_election::run },
     Tool { name: "kafka-log-dirs", run: log_dirs::run },
     Tool { name: "kafka-metadata-quorum", run: metadata_quorum::run },
     Tool { name: "kafka-producer-perf-test", run: producer_perf_test::run },
     Tool { name: "kafka-reassign-partitions", run: reassign_partitions::run },
     Tool { name: "kafka-topics", run: topics::run },
+    Tool { name: "kafka-transactions", run: transactions::run },
 ];
 
 /// Those that work on this machine's processes and files rather than with a broker.
@@ -155,6 +162,12 @@ fn conclude(ended: Result<(), Stop>, failed: impl FnOnce(&Error)) -> u8 {
 fn uncaught(error: &Error) {
     complain!("{}", error.message());
     complain!("{}\n", error.trace());
+}
+
+/// What the JVM prints of an exception that ends a program; returns the exit code.
+fn uncaught_in_main(error: &Error) -> u8 {
+    complain!("Exception in thread \"main\" {}", error.trace());
+    1
 }
 
 /// An id as Kafka's tools read it: base64 for web addresses, of 16 bytes.

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::argparse::{Argument, Arguments, Exclusive, Grammar, Kind};
 use super::console_producer::key_values;
-use super::{complain, say};
+use super::{complain, say, uncaught_in_main};
 use crate::client::{Error, Outgoing, Position, Producer, ProducerConfig, block_on, config};
 
 const NAME: &str = "kafka-producer-perf-test";
@@ -55,6 +55,7 @@ static GRAMMAR: Grammar = Grammar {
     ],
     exclusive: &[Exclusive { required: true, names: &["record-size", "payload-file", "payload-monotonic"] }],
     commands: &[],
+    ..Grammar::EMPTY
 };
 
 pub fn run(words: &[String]) -> u8 {
@@ -68,10 +69,7 @@ pub fn run(words: &[String]) -> u8 {
     };
     match load(&arguments).and_then(|load| block_on(produce(load))) {
         Ok(()) => 0,
-        Err(error) => {
-            complain!("Exception in thread \"main\" {}", error.trace());
-            1
-        }
+        Err(error) => uncaught_in_main(&error),
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::argparse::TERSE;
 use super::options::{Kind, Options, Spec};
-use super::{Stop, conclude, json, say};
+use super::{Stop, conclude, json, say, uncaught_in_main};
 use crate::client::{Client, Error, block_on};
 
 const ABOUT: &str = "This tool helps to move topic partitions between replicas.";
@@ -75,7 +75,9 @@ pub fn run(words: &[String]) -> u8 {
         Ok(options) => options,
         // What is wrong with options nothing catches in Kafka's tool.
         Err(stop) => {
-            return conclude(Err(stop), |error| super::complain!("Exception in thread \"main\" {}", error.trace()));
+            return conclude(Err(stop), |error| {
+                uncaught_in_main(error);
+            });
         }
     };
     match act(&options) {

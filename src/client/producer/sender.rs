@@ -1,7 +1,7 @@
 //! The task behind a [`Producer`](super::Producer): takes its commands, sends what is due, and takes the answers.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -21,6 +21,7 @@ use super::config::{Acks, ProducerConfig};
 use super::{Command, Outgoing, Position};
 use crate::client::cluster::{Client, Target};
 use crate::client::connection::Connection;
+use crate::client::epoch_ms;
 use crate::client::error::{Error, Result};
 use crate::client::log::{self, Level};
 use crate::client::murmur2::partition_of;
@@ -633,8 +634,4 @@ impl<T: 'static> Sender<T> {
 fn uses_transactions_v2(connection: &Connection) -> bool {
     let features = &connection.versions.0.finalized_features;
     features.iter().any(|feature| feature.name.as_str() == TRANSACTION_VERSION && feature.max_version_level >= 2)
-}
-
-fn epoch_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
 }

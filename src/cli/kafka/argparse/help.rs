@@ -20,7 +20,7 @@ pub fn usage(grammar: &Grammar, command: Option<&Command>) -> String {
     } else {
         pieces.extend(forms(grammar.arguments, grammar.exclusive));
         if !grammar.commands.is_empty() {
-            pieces.push(commands(grammar));
+            pieces.push(grammar.titled.map_or_else(|| commands(grammar), |(_, metavar)| metavar.to_owned()));
             pieces.push("...".to_owned());
         }
     }
@@ -85,7 +85,7 @@ fn flag_form(flag: &str, argument: &Argument) -> String {
         (_, metavar) => metavar.to_owned(),
     };
     match argument.action {
-        Action::StoreTrue => flag.to_owned(),
+        Action::StoreTrue | Action::Version => flag.to_owned(),
         Action::StoreMany => format!("{flag} {metavar} [{metavar} ...]"),
         Action::Store | Action::Append => format!("{flag} {metavar}"),
     }
@@ -95,29 +95,47 @@ fn flag_form(flag: &str, argument: &Argument) -> String {
 pub fn text(grammar: &Grammar, command: Option<&Command>) -> String {
     let mut text = usage(grammar, command);
     text.push('\n');
-    if command.is_none() && !grammar.about.is_empty() {
+    let about = command.map_or(grammar.about, |command| command.about);
+    if !about.is_empty() {
         text.push('\n');
-        text.push_str(&wrap(grammar.about, "", ""));
+        text.push_str(&wrap(about, "", ""));
     }
-    if command.is_none() && !grammar.commands.is_empty() {
-        text.push_str("\npositional arguments:\n");
-        text.push_str(&format!("  {}\n", commands(grammar)));
+    let list_commands = |text: &mut String, heading: &str, name: &str| {
+        text.push_str(&format!("\n{heading}:\n  {name}\n"));
         for command in grammar.commands {
-            entry(&mut text, &format!("    {}", command.name), command.help);
+            entry(text, &format!("    {}", command.name), command.help);
         }
+    };
+    let has_commands = command.is_none() && !grammar.commands.is_empty();
+    if has_commands && grammar.titled.is_none() {
+        list_commands(&mut text, "positional arguments", &commands(grammar));
     }
     text.push_str("\noptional arguments:\n");
     entry(&mut text, "  -h, --help", "show this help message and exit");
-    for argument in command.map_or(grammar.arguments, |command| command.arguments) {
-        let flags: Vec<String> = argument.flags.iter().map(|flag| flag_form(flag, argument)).collect();
-        let default = match (argument.default, argument.action) {
-            (Some(value), _) => format!(" (default: {value})"),
-            (None, Action::StoreTrue) => " (default: false)".to_owned(),
-            (None, _) => String::new(),
-        };
-        entry(&mut text, &format!("  {}", flags.join(", ")), &format!("{}{default}", argument.help));
+    let sections = command.map_or(&[][..], |command| command.sections);
+    let arguments = command.map_or(grammar.arguments, |command| command.arguments);
+    let in_section = |argument: &&Argument| sections.iter().any(|section| section.names.contains(&argument.name()));
+    arguments.iter().filter(|argument| !in_section(argument)).for_each(|argument| describe(&mut text, argument));
+    for section in sections {
+        text.push_str(&format!("\n{}:\n{}\n", section.title, wrap(section.about, "  ", "  ")));
+        let of_section = arguments.iter().filter(|argument| section.names.contains(&argument.name()));
+        of_section.for_each(|argument| describe(&mut text, argument));
+    }
+    if let Some((title, metavar)) = grammar.titled.filter(|_| has_commands) {
+        list_commands(&mut text, title, metavar);
     }
     text
+}
+
+/// The entry of an argument.
+fn describe(text: &mut String, argument: &Argument) {
+    let flags: Vec<String> = argument.flags.iter().map(|flag| flag_form(flag, argument)).collect();
+    let default = match (argument.default, argument.action) {
+        (Some(value), _) => format!(" (default: {value})"),
+        (None, Action::StoreTrue) => " (default: false)".to_owned(),
+        (None, _) => String::new(),
+    };
+    entry(text, &format!("  {}", flags.join(", ")), &format!("{}{default}", argument.help));
 }
 
 /// A name, and what it means in the column for that.

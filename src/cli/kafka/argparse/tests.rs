@@ -20,14 +20,17 @@ static CLUSTER: Grammar = Grammar {
                 Argument::new(&["--command-config", "-c"], "New."),
             ],
             exclusive: &[CONNECTION],
+            ..Command::EMPTY
         },
         Command {
             name: "unregister",
             help: "Remove.",
             arguments: &[Argument::new(&["--id", "-i"], "Which.").of(Kind::Integer).required()],
             exclusive: &[],
+            ..Command::EMPTY
         },
     ],
+    ..Grammar::EMPTY
 };
 
 static QUORUM: Grammar = Grammar {
@@ -48,7 +51,9 @@ static QUORUM: Grammar = Grammar {
             Argument::flag(&["--human-readable"], ""),
         ],
         exclusive: &[],
+        ..Command::EMPTY
     }],
+    ..Grammar::EMPTY
 };
 
 fn parse(grammar: &'static Grammar, line: &str) -> Result<Arguments, End> {
@@ -115,5 +120,61 @@ fn usages_are_argparse4js() {
          \x20                            --bootstrap-controller BOOTSTRAP_CONTROLLER)\n\
          \x20                            describe [-h] [--status] [--replication]\n\
          \x20                            [--human-readable]"
+    );
+}
+
+static TITLED: Grammar = Grammar {
+    program: "tool",
+    arguments: &[Argument::version(&["-v", "--version"]), Argument::new(&["--server"], "").required()],
+    commands: &[
+        Command {
+            name: "a",
+            help: "All.",
+            about: "Of all.",
+            arguments: &[
+                Argument::new(&["--topic"], "T.").required(),
+                Argument::new(&["--part"], "P.").of(Kind::Short).required(),
+            ],
+            sections: &[Section { title: "Old", about: "Once.", names: &["part"] }],
+            ..Command::EMPTY
+        },
+        Command { name: "b", help: "Both.", ..Command::EMPTY },
+    ],
+    titled: Some(("commands", "COMMAND")),
+    ..Grammar::EMPTY
+};
+
+#[test]
+fn of_what_is_missing_the_last_of_the_first_parser_is_told() {
+    let told = |line: &str| match parse(&TITLED, line).unwrap_err() {
+        End::Wrong { usage, message, .. } => (usage.contains("COMMAND"), message),
+        end => panic!("{end:?}"),
+    };
+    assert_eq!(told("--server x a"), (false, "argument --part is required".to_owned()));
+    assert_eq!(told("a --part 1"), (true, "argument --server is required".to_owned()));
+    assert_eq!(told("a --nonesuch"), (false, "unrecognized arguments: '--nonesuch'".to_owned()));
+    let out_of_range =
+        "argument --part: could not convert '70000' to Short (Value out of range. Value:\"70000\" Radix:10)";
+    assert_eq!(told("a --part 70000").1, out_of_range);
+    assert_eq!(parse(&TITLED, "-v a").unwrap_err(), End::Version);
+}
+
+#[test]
+fn commands_with_a_heading_stand_last() {
+    let help = |line: &str| match parse(&TITLED, line).unwrap_err() {
+        End::Help(text) => text,
+        end => panic!("{end:?}"),
+    };
+    let text = help("--help");
+    assert!(text.starts_with("usage: tool [-h] [-v] --server SERVER COMMAND ...\n\noptional arguments:\n"), "{text}");
+    assert!(
+        text.ends_with("\ncommands:\n  COMMAND\n    a                    All.\n    b                    Both.\n"),
+        "{text}"
+    );
+    let text = help("a --help");
+    assert!(text.starts_with("usage: tool --server SERVER a [-h] --topic TOPIC --part PART\n\nOf all.\n"), "{text}");
+    assert!(
+        text.ends_with("\n  --topic TOPIC          T.\n\nOld:\n  Once.\n\n  --part PART            P.\n"),
+        "{text}"
     );
 }

@@ -9,7 +9,7 @@ use crate::cli::kafka::{Stop, say};
 use crate::client::log::{self, Level};
 use crate::client::offsets::{self, EARLIEST, LATEST};
 use crate::client::partitions::hash_map_order;
-use crate::client::{Client, Error, groups, topics};
+use crate::client::{Client, Error, epoch_ms, groups, topics};
 use crate::protocol::ErrorCode;
 use crate::types::TopicPartition;
 
@@ -213,7 +213,7 @@ async fn prepare(
         return Ok(at_time(client, partitions, time::date_time(text)?).await?);
     }
     if let Some(text) = options.value("by-duration")? {
-        return Ok(at_time(client, partitions, now_ms() - time::duration(text)?).await?);
+        return Ok(at_time(client, partitions, epoch_ms() - time::duration(text)?).await?);
     }
     if let Some(path) = options.values("from-file").first() {
         let text = std::fs::read_to_string(path).map_err(|error| fault(&format!("{path}: {error}")))?;
@@ -238,10 +238,6 @@ async fn prepare(
     let scenarios: Vec<String> = SCENARIOS.iter().map(|name| format!("[{name}]")).collect();
     Err(options
         .usage(format!("Option '[reset-offsets]' requires one of the following scenarios: [{}]", scenarios.join(", "))))
-}
-
-fn now_ms() -> i64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis() as i64
 }
 
 async fn at(client: &Client, partitions: &[TopicPartition], timestamp: i64) -> Result<Offsets, Error> {
