@@ -51,6 +51,8 @@ pub enum AlteredResource<'a> {
         name: &'a str,
         broker: &'a DynamicBrokerConfig,
         elr_enabled: bool,
+        /// Whether `metadata.version` has cordoned log directories.
+        has_cordoned_log_dirs: bool,
     },
     Group {
         name: &'a str,
@@ -155,8 +157,9 @@ impl<'a> Proposal<'a> {
         existing: &'a ConfigMap,
         changes: Changes,
     ) -> Result<Proposal<'a>, AlterError> {
-        if let AlteredResource::Broker { name, elr_enabled, .. } = resource {
+        if let AlteredResource::Broker { name, elr_enabled, has_cordoned_log_dirs, .. } = resource {
             check_min_insync_replicas(name, elr_enabled, &changes)?;
+            check_cordoned_log_dirs(has_cordoned_log_dirs, &changes)?;
         }
         check_value_lengths(changes.iter().filter_map(|(_, value)| value.as_ref()))?;
         Ok(Proposal { resource, existing, changes })
@@ -276,6 +279,17 @@ fn check_min_insync_replicas(name: &str, elr_enabled: bool, changes: &Changes) -
             Err(AlterError::InvalidConfig(format!("Cluster-level {KEY} cannot be removed while ELR is enabled.")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Before the controller can be told of them, log directories are only cordoned at a start (KIP-1066).
+fn check_cordoned_log_dirs(has_cordoned_log_dirs: bool, changes: &Changes) -> Result<(), AlterError> {
+    const KEY: &str = "cordoned.log.dirs";
+    match changes.iter().any(|(key, _)| key == KEY) && !has_cordoned_log_dirs {
+        true => Err(AlterError::InvalidConfig(format!(
+            "The {KEY} configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
+        ))),
+        false => Ok(()),
     }
 }
 

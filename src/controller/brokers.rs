@@ -9,6 +9,9 @@
 //! | unfenced | shut down, leads nothing | fenced, may shut down | it leaves ISRs |
 //! | in controlled shutdown | anything, leads nothing | fenced, may shut down | it leaves ISRs |
 //!
+//! Which of its log directories are cordoned a broker tells with its heartbeats (KIP-1066); it gets no new replicas when
+//! all are.
+//!
 //! A new incarnation starts fenced. What the one before it led and was in sync with is given up first; if that one did
 //! not shut down cleanly, it is no eligible leader replica either.
 
@@ -181,12 +184,28 @@ fn check_features(image: &MetadataImage, request: &BrokerRegistrationRequest) ->
     Ok(())
 }
 
+/// A broker's heartbeat, version 2.
+#[derive(Clone, Debug, Default)]
+pub struct BrokerHeartbeat {
+    /// As of version 1, which is the newest that the crate has.
+    pub request: BrokerHeartbeatRequest,
+    /// v2+: KIP-1066. `None`: nothing is said of them.
+    pub cordoned_log_dirs: Option<Vec<DirectoryId>>,
+}
+
+impl From<BrokerHeartbeatRequest> for BrokerHeartbeat {
+    fn from(request: BrokerHeartbeatRequest) -> BrokerHeartbeat {
+        BrokerHeartbeat { request, cordoned_log_dirs: None }
+    }
+}
+
 /// Decides on a broker's heartbeat.
 pub fn heartbeat(
     image: &MetadataImage,
     settings: &ControllerSettings,
-    request: &BrokerHeartbeatRequest,
+    heartbeat: &BrokerHeartbeat,
 ) -> Result<Decision<BrokerHeartbeatResponse>, ApiError> {
+    let BrokerHeartbeat { request, cordoned_log_dirs } = heartbeat;
     let version = MetadataVersion(image.features.metadata_version);
     let broker_id = BrokerId(request.broker_id.0);
     check_broker_epoch(image, broker_id, request.broker_epoch)?;
@@ -241,6 +260,13 @@ pub fn heartbeat(
             records
                 .push(change(BrokerRegistrationChangeRecord { log_dirs: online.collect(), ..Default::default() }, 2));
         }
+    }
+    if version.has_cordoned_log_dirs()
+        && let Some(cordoned) = cordoned_log_dirs
+        && !registration.has_cordoned(cordoned)
+    {
+        let cordoned_log_dirs = Some(cordoned.clone());
+        records.push(change(BrokerRegistrationChangeRecord { cordoned_log_dirs, ..Default::default() }, 3));
     }
     Ok(Decision { records, response })
 }

@@ -22,6 +22,7 @@ use crate::config::dynamic::ConfigMap;
 use crate::metadata::image::{ConfigResource, ConfigResourceType, MetadataImage};
 use crate::metadata::records::{ClearElrRecord, ConfigRecord, MetadataRecord, VersionedRecord};
 use crate::metadata::topic_name;
+use crate::metadata::version::MetadataVersion;
 use crate::protocol::errors::ErrorCode;
 use crate::types::BrokerId;
 
@@ -157,7 +158,12 @@ fn decide(
     let name: &str = request.name;
     let altered = match request.kind {
         ConfigResourceType::TOPIC => AlteredResource::Topic { broker },
-        ConfigResourceType::BROKER => AlteredResource::Broker { name, broker, elr_enabled: image.elr_enabled() },
+        ConfigResourceType::BROKER => AlteredResource::Broker {
+            name,
+            broker,
+            elr_enabled: image.elr_enabled(),
+            has_cordoned_log_dirs: MetadataVersion(image.features.metadata_version).has_cordoned_log_dirs(),
+        },
         ConfigResourceType::GROUP => AlteredResource::Group { name, broker },
         ConfigResourceType::CLIENT_METRICS => AlteredResource::ClientMetrics { name },
         // A broker's loggers are the broker's own affair; nothing of them is recorded.

@@ -265,10 +265,10 @@ impl Driver {
                 });
                 self.accept(decision, answer, group);
             }
-            Command::BrokerHeartbeat(request, answer) => {
-                let decision = brokers::heartbeat(&group.image, settings, &request);
+            Command::BrokerHeartbeat(heartbeat, answer) => {
+                let decision = brokers::heartbeat(&group.image, settings, &heartbeat);
                 let decision = decision.unwrap_or_else(|error| {
-                    debug!(broker = request.broker_id.0, error = %error, "refused a broker's heartbeat");
+                    debug!(broker = heartbeat.request.broker_id.0, error = %error, "refused a broker's heartbeat");
                     Decision::answer(brokers::heartbeat_refused(&error))
                 });
                 self.accept(decision, answer, group);

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use kafka_protocol::messages::{
     AllocateProducerIdsRequest, AllocateProducerIdsResponse, AlterConfigsRequest, AlterConfigsResponse,
-    AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, BrokerHeartbeatRequest, BrokerHeartbeatResponse,
-    BrokerRegistrationRequest, BrokerRegistrationResponse, CreatePartitionsRequest, CreatePartitionsResponse,
-    CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
-    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, UpdateFeaturesRequest, UpdateFeaturesResponse,
+    AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, BrokerHeartbeatResponse, BrokerRegistrationRequest,
+    BrokerRegistrationResponse, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest,
+    CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, UpdateFeaturesRequest, UpdateFeaturesResponse,
 };
 use tokio::sync::{mpsc, oneshot};
 
+use super::brokers::BrokerHeartbeat;
 use crate::clock::Clock;
 use crate::metadata::image::{MetadataDelta, MetadataHandle, MetadataImage};
 
@@ -45,7 +46,7 @@ pub(super) enum Command {
     UpdateFeatures(UpdateFeaturesRequest, i16, oneshot::Sender<UpdateFeaturesResponse>),
     AllocateProducerIds(AllocateProducerIdsRequest, oneshot::Sender<AllocateProducerIdsResponse>),
     BrokerRegistration(BrokerRegistrationRequest, oneshot::Sender<BrokerRegistrationResponse>),
-    BrokerHeartbeat(BrokerHeartbeatRequest, oneshot::Sender<BrokerHeartbeatResponse>),
+    BrokerHeartbeat(BrokerHeartbeat, oneshot::Sender<BrokerHeartbeatResponse>),
     AssignReplicasToDirs(AssignReplicasToDirsRequest, oneshot::Sender<AssignReplicasToDirsResponse>),
     InstallPublisher(Publisher, oneshot::Sender<()>),
     Shutdown(oneshot::Sender<()>),
@@ -134,9 +135,10 @@ impl ControllerHandle {
     /// `want_shut_down`.
     pub async fn broker_heartbeat(
         &self,
-        request: BrokerHeartbeatRequest,
+        heartbeat: impl Into<BrokerHeartbeat>,
     ) -> Result<BrokerHeartbeatResponse, ControllerError> {
-        self.ask(|answer| Command::BrokerHeartbeat(request, answer)).await
+        let heartbeat = heartbeat.into();
+        self.ask(|answer| Command::BrokerHeartbeat(heartbeat, answer)).await
     }
 
     /// Notes in which log directories of a broker replicas lie.

@@ -37,17 +37,21 @@ impl Assignments {
     /// Waits until there are some, and takes up to `max` of them.
     pub async fn take(&self, max: usize) -> Vec<Assignment> {
         loop {
-            {
-                let mut waiting = self.waiting.lock();
-                if !waiting.is_empty() {
-                    let taken = (0..max).map_while(|_| waiting.pop_first()).collect();
-                    if !waiting.is_empty() {
-                        self.added.notify_one();
-                    }
-                    return taken;
-                }
+            let taken = self.take_waiting(max);
+            if !taken.is_empty() {
+                return taken;
             }
             self.added.notified().await;
         }
+    }
+
+    /// Takes up to `max` of those that wait now.
+    pub fn take_waiting(&self, max: usize) -> Vec<Assignment> {
+        let mut waiting = self.waiting.lock();
+        let taken = (0..max).map_while(|_| waiting.pop_first()).collect();
+        if !waiting.is_empty() {
+            self.added.notify_one();
+        }
+        taken
     }
 }

@@ -81,6 +81,11 @@ impl ReplicaManager {
         OnlineLogDir { space: dir.space, is_cordoned: dir.is_cordoned, replicas: replicas.collect() }
     }
 
+    /// Those log directories that take no new replicas (KIP-1066).
+    pub fn cordoned_log_dirs(&self) -> Vec<DirectoryId> {
+        self.logs().cordoned_dirs()
+    }
+
     /// Moves a replica to the log directory of this absolute path, or has it made there once it is given to this broker.
     /// Returns when the move has begun. Waits for the disk.
     pub fn alter_replica_log_dir(&self, topic_partition: &TopicPartition, path: &str) -> Result<(), AlterLogDirError> {

@@ -160,6 +160,7 @@ impl ReplicaManager {
         high_watermarks: BTreeMap<TopicPartition, Offset>,
         may_miss_logs: bool,
     ) -> Arc<ReplicaManager> {
+        logs.update_cordoned(&config.cordoned_log_dirs);
         let assignments: Arc<Assignments> = Arc::default();
         let threads = config.num_replica_alter_log_dirs_threads.unwrap_or(config.log_dirs.len() as i32).max(1) as usize;
         let moves = ReplicaMoves::new(logs.clone(), assignments.clone(), threads);

@@ -11,6 +11,7 @@ use crate::coordinator::group::coordinator::GroupCoordinator;
 use crate::coordinator::transaction::coordinator::TransactionCoordinator;
 use crate::metadata::image::{MetadataHandle, MetadataImage};
 use crate::replica::{ReplicaManager, Settings};
+use crate::server::cordoned::CordonedLogDirs;
 use crate::server::topics::RefusedTopics;
 
 /// One running broker.
@@ -29,11 +30,17 @@ pub struct Broker {
     pub transactions: TransactionCoordinator,
     pub fetch_sessions: FetchSessionCache,
     pub refused_topics: RefusedTopics,
+    pub cordoned: CordonedLogDirs,
 }
 
 impl Broker {
     /// The cluster's metadata as it is now.
     pub fn image(&self) -> Arc<MetadataImage> {
         self.metadata.load()
+    }
+
+    /// Has the controller know which log directories are cordoned.
+    pub async fn tell_cordoned(&self) {
+        self.cordoned.tell(self).await;
     }
 }

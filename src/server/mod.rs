@@ -3,6 +3,7 @@
 mod advertised;
 mod authorized_operations;
 mod broker;
+mod cordoned;
 mod dispatch;
 mod fetch_session;
 mod handlers;

@@ -27,6 +27,7 @@ use tracing::{error, info, warn};
 use self::registration::{Registration, lacks_directories};
 use super::advertised::AdvertisedAddresses;
 use super::broker::Broker;
+use super::cordoned::CordonedLogDirs;
 use super::dispatch::Dispatcher;
 use super::fetch_session::FetchSessionCache;
 use super::topics::{RefusedTopics, create_test_topics};
@@ -83,8 +84,10 @@ pub enum NodeError {
     Registration(String),
     #[error("the metadata log failed")]
     MetadataLog,
-    #[error("all log directories have failed")]
-    NoLogDir,
+    #[error("log directory {} has failed, and with it the metadata log: {error}", dir.display())]
+    MetadataLogDir { dir: PathBuf, error: String },
+    #[error("all log directories have failed, the last of them {}: {error}", dir.display())]
+    NoLogDir { dir: PathBuf, error: String },
     #[error("a start-up step ended by a panic")]
     Panic,
 }
@@ -152,6 +155,7 @@ impl Node {
         let broker = Arc::new(Broker {
             fetch_sessions: FetchSessionCache::new(config.max_incremental_fetch_session_cache_slots.max(0) as usize),
             refused_topics: RefusedTopics::default(),
+            cordoned: CordonedLogDirs::default(),
             metadata: controller.metadata().clone(),
             config: config.clone(),
             addresses: AdvertisedAddresses::new(&config, &settings, &bound, clock.clone()),
@@ -223,6 +227,7 @@ impl Node {
         info!("shutting down");
         self.server.shutdown(DRAIN).await;
         self.jobs.shutdown().await;
+        assignments::report_last(&self.broker, &self.registration).await;
         let replicas = self.broker.replicas.clone();
         if spawn_blocking(move || replicas.stop_moves()).await.is_err() {
             error!("the moves of replicas did not end in order");
@@ -288,6 +293,7 @@ fn open(
         context.clone(),
         LogManagerConfig {
             log_dirs: directories.log_dirs,
+            unusable: directories.unusable,
             recovery_threads_per_data_dir: config.num_recovery_threads_per_data_dir.max(1) as usize,
             file_delete_delay_ms: config.topic_defaults.file_delete_delay_ms,
             producers: ProducerStateConfig::of(config),
@@ -413,15 +419,23 @@ async fn watch_directories(
 ) {
     let mut offline = Vec::new();
     while let Some(failure) = failures.recv().await {
-        error!(dir = %failure.dir.display(), error = failure.error, partitions = failure.partitions.len(),
-            online = failure.online, "a log directory failed");
-        if failure.online == 0 {
-            failed.send_replace(Some(Arc::new(NodeError::NoLogDir)));
-        } else if failure.dir == broker.config.metadata_log_dir {
-            failed.send_replace(Some(Arc::new(NodeError::MetadataLog)));
+        let DirectoryFailure { dir, id, error, online, .. } = failure;
+        let end = if online == 0 {
+            NodeError::NoLogDir { dir, error }
+        } else if dir == broker.config.metadata_log_dir {
+            NodeError::MetadataLogDir { dir, error }
         } else {
-            offline.push(failure.id);
+            offline.push(id);
             registration.report_offline(&offline).await;
-        }
+            continue;
+        };
+        // Whatever came first is the reason.
+        failed.send_if_modified(|reason| match reason {
+            Some(_) => false,
+            None => {
+                *reason = Some(Arc::new(end));
+                true
+            }
+        });
     }
 }

@@ -48,6 +48,8 @@ use crate::types::{DirectoryId, Offset, TopicId, TopicPartition};
 pub struct LogManagerConfig {
     /// `log.dirs`, with the id in each one's `meta.properties`. Made if they do not exist.
     pub log_dirs: Vec<(PathBuf, DirectoryId)>,
+    /// Those of them that are known to be unusable, and why: they are offline from the start.
+    pub unusable: BTreeMap<PathBuf, String>,
     /// `num.recovery.threads.per.data.dir`
     pub recovery_threads_per_data_dir: usize,
     /// `log.segment.delete.delay.ms`, for directories whose deletion a restart interrupted.
@@ -202,6 +204,11 @@ impl LogManager {
         };
         let mut last_error = String::from("there are none");
         for dir in &manager.dirs {
+            if let Some(reason) = manager.config.unusable.get(&dir.path) {
+                last_error.clone_from(reason);
+                manager.take_offline(dir, reason);
+                continue;
+            }
             match dir.prepare() {
                 Ok(()) => {}
                 Err(error @ LockError::InUse { .. }) => return Err(OpenError::Locked(error)),
@@ -332,12 +339,11 @@ impl LogManager {
         let _one_at_a_time = self.placing.lock();
         let online = || self.dirs.iter().filter(|dir| dir.is_online() && !full.contains(&dir.id));
         let given = online().find(|dir| Some(dir.id) == wanted);
-        let fewest = |cordoned| {
-            let dirs = online().filter(|dir| cordoned || !dir.is_cordoned());
-            dirs.min_by_key(|dir| dir.log_count.load(Ordering::Relaxed))
-        };
-        // The controller gives nothing to a broker of which all are cordoned; what it gave before must lie somewhere.
-        let dir = given.or_else(|| fewest(false)).or_else(|| fewest(true))?;
+        let open = online().filter(|dir| !dir.is_cordoned());
+        let fewest = open.min_by_key(|dir| dir.log_count.load(Ordering::Relaxed));
+        // The controller places nothing on a broker of which all are cordoned; what it gave before, or was told to give,
+        // must lie somewhere.
+        let dir = given.or(fewest).or_else(|| online().next())?;
         dir.log_count.fetch_add(1, Ordering::Relaxed);
         Some(dir.clone())
     }

@@ -88,6 +88,15 @@ impl Broker {
         Broker { node, data, settings }
     }
 
+    /// Why a node does not start there.
+    pub async fn refused_on(data: &Data, settings: &[(&str, &str)], disk: Arc<dyn Disk>) -> NodeError {
+        let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        match soon("a start", Node::start_on(config(data.path(), &settings), disk)).await {
+            Ok(_) => panic!("it starts"),
+            Err(error) => error,
+        }
+    }
+
     async fn start_with(data: Data, settings: BTreeMap<String, String>) -> Broker {
         let node = soon("a start", Node::start(config(data.path(), &settings))).await.expect("a start");
         Broker { node, data, settings }

@@ -1,217 +1,15 @@
 //! A disk that is full: records are refused, what is there is read, deletion makes room, and then all goes on without a
 //! restart. Nothing that was acknowledged is missing.
 
-use std::collections::BTreeMap;
-use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use kafka_protocol::messages::{CreateTopicsRequest, DescribeClusterRequest};
 use ottla::protocol::ErrorCode;
-use ottla::storage::disk::{DirEntry, Disk, DiskFile, FileInfo, OpenMode, RealDisk, Space};
 
 use crate::broker::{Broker, Data};
 use crate::client::{Client, create_topics, error, until};
+use crate::disk::FaultyDisk;
 use crate::records::{batch, large};
-
-/// The machine's file system, of which only so much may be used.
-#[derive(Clone, Default)]
-struct LimitedDisk {
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Default)]
-struct State {
-    /// No limit: `None`.
-    limit: Option<u64>,
-    used: u64,
-    /// Bytes that each file takes up.
-    files: BTreeMap<PathBuf, Arc<Mutex<u64>>>,
-}
-
-impl State {
-    /// Lets a file take up so much more, if there is room; returns how much it may.
-    fn grant(&mut self, wanted: u64) -> u64 {
-        let room = self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.used));
-        let granted = wanted.min(room);
-        self.used += granted;
-        granted
-    }
-
-    fn removed(&mut self, path: &Path) {
-        if let Some(file) = self.files.remove(path) {
-            self.used -= *file.lock().unwrap();
-        }
-    }
-
-    fn below(&self, dir: &Path) -> Vec<PathBuf> {
-        self.files.keys().filter(|path| path.starts_with(dir)).cloned().collect()
-    }
-}
-
-fn full() -> io::Error {
-    io::Error::from_raw_os_error(28)
-}
-
-impl LimitedDisk {
-    /// Leaves so much room.
-    fn leave(&self, room: u64) {
-        let mut state = self.state.lock().unwrap();
-        state.limit = Some(state.used + room);
-    }
-}
-
-impl Disk for LimitedDisk {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
-        let file = RealDisk::new().open(path, mode)?;
-        let mut state = self.state.lock().unwrap();
-        let allocated = match state.files.get(path) {
-            Some(allocated) => allocated.clone(),
-            None => {
-                let len = file.file_len()?;
-                state.used += len;
-                let allocated = Arc::new(Mutex::new(len));
-                state.files.insert(path.to_owned(), allocated.clone());
-                allocated
-            }
-        };
-        Ok(Arc::new(LimitedFile { file, allocated, state: self.state.clone() }))
-    }
-
-    fn info(&self, path: &Path) -> io::Result<FileInfo> {
-        RealDisk::new().info(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
-        RealDisk::new().list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        RealDisk::new().create_dir_all(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut state = self.state.lock().unwrap();
-        RealDisk::new().rename(from, to)?;
-        state.removed(to);
-        for path in state.below(from) {
-            let file = state.files.remove(&path).unwrap();
-            let new = to.join(path.strip_prefix(from).unwrap());
-            state.files.insert(if path == from { to.to_owned() } else { new }, file);
-        }
-        Ok(())
-    }
-
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.state.lock().unwrap();
-        RealDisk::new().remove_file(path)?;
-        state.removed(path);
-        Ok(())
-    }
-
-    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
-        let mut state = self.state.lock().unwrap();
-        RealDisk::new().remove_dir_all(dir)?;
-        for path in state.below(dir) {
-            state.removed(&path);
-        }
-        Ok(())
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        RealDisk::new().sync_dir(dir)
-    }
-
-    fn space(&self, _dir: &Path) -> io::Result<Space> {
-        let state = self.state.lock().unwrap();
-        let total = state.limit.unwrap_or(1 << 40);
-        Ok(Space { total, usable: total.saturating_sub(state.used) })
-    }
-}
-
-struct LimitedFile {
-    file: Arc<dyn DiskFile>,
-    allocated: Arc<Mutex<u64>>,
-    state: Arc<Mutex<State>>,
-}
-
-impl LimitedFile {
-    /// Takes up the first `end` bytes, as far as there is room; returns up to where.
-    fn allocate(&self, end: u64) -> u64 {
-        let mut state = self.state.lock().unwrap();
-        let mut allocated = self.allocated.lock().unwrap();
-        if end > *allocated {
-            let wanted = end - *allocated;
-            *allocated += state.grant(wanted);
-        }
-        end.min(*allocated)
-    }
-}
-
-impl DiskFile for LimitedFile {
-    fn file_len(&self) -> io::Result<u64> {
-        self.file.file_len()
-    }
-
-    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        self.file.read_at(buffer, position)
-    }
-
-    fn read_cached_at(&self, buffer: &mut [u8], position: u64) -> io::Result<Option<usize>> {
-        self.file.read_cached_at(buffer, position)
-    }
-
-    fn write_vectored_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
-        let bytes: Vec<u8> = buffers.iter().flat_map(|slice| slice.iter().copied()).collect();
-        let room = self.allocate(position + bytes.len() as u64).saturating_sub(position) as usize;
-        match room {
-            0 if !bytes.is_empty() => Err(full()),
-            room => self.file.write_vectored_at(&[IoSlice::new(&bytes[..room.min(bytes.len())])], position),
-        }
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        self.file.sync_all()
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)?;
-        let mut state = self.state.lock().unwrap();
-        let mut allocated = self.allocated.lock().unwrap();
-        state.used = state.used - *allocated + len;
-        *allocated = len;
-        Ok(())
-    }
-
-    fn set_modified(&self, modified_ms: i64) -> io::Result<()> {
-        self.file.set_modified(modified_ms)
-    }
-
-    fn reserve(&self, len: u64) -> io::Result<()> {
-        let before = *self.allocated.lock().unwrap();
-        if self.allocate(len) < len {
-            let mut state = self.state.lock().unwrap();
-            let mut allocated = self.allocated.lock().unwrap();
-            state.used -= *allocated - before;
-            *allocated = before;
-            return Err(full());
-        }
-        Ok(())
-    }
-
-    fn start_writeback(&self, position: u64, len: u64) -> io::Result<()> {
-        self.file.start_writeback(position, len)
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.file.fd()
-    }
-}
 
 /// Small segments, whose files go at once, and a retention that looks often.
 const TOPIC: [(&str, &str); 2] = [("segment.bytes", "1048576"), ("file.delete.delay.ms", "0")];
@@ -236,7 +34,7 @@ async fn fill(client: &mut Client, topic: &str, size: usize) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_refuses_records_until_something_is_deleted() {
-    let disk = LimitedDisk::default();
+    let disk = FaultyDisk::default();
     let broker = Broker::start_on(Data::new(), &SETTINGS, Arc::new(disk.clone())).await;
     let mut client = broker.client().await;
     for name in ["t", "other"] {
@@ -301,7 +99,7 @@ async fn a_full_disk_refuses_records_until_something_is_deleted() {
 /// The process ends while the disk is full, in order or not, and the next one has all that was acknowledged.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_full_disk_acknowledged_is_there_after_a_restart() {
-    let disk = LimitedDisk::default();
+    let disk = FaultyDisk::default();
     let broker = Broker::start_on(Data::new(), &SETTINGS, Arc::new(disk.clone())).await;
     let mut client = broker.client().await;
     client.create_topic("t", 1, &TOPIC).await;

@@ -4,11 +4,21 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use kafka_protocol::messages::FetchRequest;
+use std::sync::Arc;
+
+use kafka_protocol::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
+use kafka_protocol::messages::describe_topic_partitions_request::TopicRequest;
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::{
+    AlterReplicaLogDirsRequest, DescribeLogDirsRequest, DescribeTopicPartitionsRequest, FetchRequest, MetadataRequest,
+};
 use ottla::protocol::ErrorCode;
 
-use crate::broker::Broker;
-use crate::client::{Client, FETCH, FOR_EVER_MS, error, fetch, only_partition, soon};
+use crate::broker::{Broker, Data};
+use crate::client::{
+    Client, FETCH, FOR_EVER_MS, Resource, create_topics, error, fetch, only_partition, soon, text, topic_name, until,
+};
+use crate::disk::FaultyDisk;
 use crate::records::{batch, large};
 
 const TWO: [(&str, &str); 2] = [("log.dirs", "a,b"), ("metadata.log.dir", "a")];
@@ -31,6 +41,266 @@ async fn until_refused(client: &mut Client, topic: &str, partition: i32, records
             return error(answer.error_code);
         }
     }
+}
+
+/// What Metadata says of a partition, from version 12 on: its error, leader, leader epoch, ISR and offline replicas.
+type Told = (ErrorCode, i32, i32, Vec<i32>, Vec<i32>);
+
+async fn metadata(client: &mut Client, topic: &str, partition: i32) -> Told {
+    let topics = vec![MetadataRequestTopic::default().with_name(Some(topic_name(topic)))];
+    let request = MetadataRequest::default().with_topics(Some(topics));
+    let response = client.call(12, &request).await;
+    let found = response.topics[0].partitions.iter().find(|found| found.partition_index == partition);
+    let found = found.expect("the partition");
+    let ids = |ids: &[kafka_protocol::messages::BrokerId]| ids.iter().map(|id| id.0).collect();
+    let (isr, offline) = (ids(&found.isr_nodes), ids(&found.offline_replicas));
+    (error(found.error_code), found.leader_id.0, found.leader_epoch, isr, offline)
+}
+
+fn led(leader_epoch: i32) -> Told {
+    (ErrorCode::None, 1, leader_epoch, vec![1], vec![])
+}
+
+fn without_leader(leader_epoch: i32) -> Told {
+    (ErrorCode::LeaderNotAvailable, -1, leader_epoch, vec![], vec![1])
+}
+
+/// What DescribeTopicPartitions says of a partition: leader, ISR, eligible and last known leaders, offline replicas.
+async fn described(client: &mut Client, topic: &str, partition: i32) -> [Vec<i32>; 5] {
+    let topics = vec![TopicRequest::default().with_name(topic_name(topic))];
+    let request = DescribeTopicPartitionsRequest::default().with_topics(topics).with_response_partition_limit(100);
+    let response = client.call(0, &request).await;
+    let found = response.topics[0].partitions.iter().find(|found| found.partition_index == partition);
+    let found = found.expect("the partition");
+    assert_eq!(error(found.error_code), ErrorCode::None);
+    let ids = |ids: &[kafka_protocol::messages::BrokerId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
+    let nullable = |list: &Option<Vec<_>>| list.as_deref().map(ids).unwrap_or_default();
+    [
+        vec![found.leader_id.0],
+        ids(&found.isr_nodes),
+        nullable(&found.eligible_leader_replicas),
+        nullable(&found.last_known_elr),
+        ids(&found.offline_replicas),
+    ]
+}
+
+/// What DescribeLogDirs says of the directories, in the order of the setting: the error, and which partitions of a topic
+/// are there.
+async fn log_dirs(client: &mut Client, topic: &str) -> Vec<(ErrorCode, Vec<i32>)> {
+    let response = client.call(4, &DescribeLogDirsRequest::default().with_topics(None)).await;
+    let describe = |dir: &kafka_protocol::messages::describe_log_dirs_response::DescribeLogDirsResult| {
+        let code = error(dir.error_code);
+        assert_eq!(code == ErrorCode::None, dir.total_bytes > 0 && dir.usable_bytes > 0, "{dir:?}");
+        let topics = dir.topics.iter().filter(|found| *found.name.0 == *topic);
+        (code, topics.flat_map(|topic| topic.partitions.iter().map(|found| found.partition_index)).collect())
+    };
+    response.results.iter().map(describe).collect()
+}
+
+async fn move_to(client: &mut Client, dir: &Path, topic: &str, partition: i32) -> ErrorCode {
+    let topic = AlterReplicaLogDirTopic::default().with_name(topic_name(topic)).with_partitions(vec![partition]);
+    let dir = AlterReplicaLogDir::default().with_path(text(dir.to_str().expect("UTF-8"))).with_topics(vec![topic]);
+    let response = client.call(2, &AlterReplicaLogDirsRequest::default().with_dirs(vec![dir])).await;
+    error(response.results[0].partitions[0].error_code)
+}
+
+/// Nothing can be done with a partition whose directory failed.
+async fn is_offline(client: &mut Client, topic: &str, partition: i32) {
+    for acks in [1, -1] {
+        let answer = client.produce(topic, partition, acks, batch(&["x"])).await;
+        assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
+    }
+    assert_eq!(error(client.fetch(topic, partition, 0).await.error_code), ErrorCode::KafkaStorageError);
+    for timestamp in [-1, -2, -3, 0] {
+        assert_eq!(client.list_offset(topic, partition, timestamp).await, Err(ErrorCode::KafkaStorageError));
+    }
+    assert_eq!(client.delete_records(topic, partition, 0).await, Err(ErrorCode::KafkaStorageError));
+}
+
+/// The disk under a directory fails while the node serves. All of it is as Apache Kafka 4.3.1 answers; so is what follows
+/// from a restart with the directory back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_fails_is_told_of_as_kafka_does() {
+    let disk = FaultyDisk::default();
+    let broker = Broker::start_on(Data::new(), &TWO, Arc::new(disk.clone())).await;
+    let mut client = broker.client().await;
+    for topic in ["t", "gone"] {
+        client.create_topic(topic, 4, &[]).await;
+        for partition in 0..4 {
+            client.produced(topic, partition, -1, batch(&["before"])).await;
+        }
+    }
+    let [healthy, failing] = ["a", "b"].map(|dir| partitions_in(&broker.path().join(dir), "t"));
+    assert_eq!(
+        log_dirs(&mut client, "t").await,
+        [(ErrorCode::None, healthy.clone()), (ErrorCode::None, failing.clone())]
+    );
+
+    disk.fail(&broker.path().join("b"));
+    let answer = client.produce("t", failing[0], 1, batch(&["lost"])).await;
+    assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
+    until("the controller to know", async || metadata(&mut client, "t", failing[1]).await == without_leader(1)).await;
+    for &partition in &failing {
+        is_offline(&mut client, "t", partition).await;
+        assert_eq!(metadata(&mut client, "t", partition).await, without_leader(1));
+        assert_eq!(described(&mut client, "t", partition).await, [vec![-1], vec![], vec![1], vec![1], vec![1]]);
+        for dir in ["a", "b"] {
+            let code = move_to(&mut client, &broker.path().join(dir), "t", partition).await;
+            assert_eq!(code, ErrorCode::KafkaStorageError);
+        }
+    }
+    assert_eq!(
+        log_dirs(&mut client, "t").await,
+        [(ErrorCode::None, healthy.clone()), (ErrorCode::KafkaStorageError, vec![])]
+    );
+    for &partition in &healthy {
+        assert_eq!(client.produced("t", partition, -1, batch(&["still"])).await, 1);
+        assert_eq!(metadata(&mut client, "t", partition).await, led(0));
+        assert_eq!(described(&mut client, "t", partition).await, [vec![1], vec![1], vec![], vec![], vec![]]);
+    }
+    // What is new lies where there is a disk; what is deleted is gone, whatever lies on the other.
+    client.create_topic("new", 2, &[]).await;
+    client.create_partitions("t", 6).await;
+    client.delete_topic("gone").await;
+    client.create_topic("gone", 2, &[]).await;
+    for (topic, partition) in [("new", 0), ("new", 1), ("t", 4), ("t", 5), ("gone", 0), ("gone", 1)] {
+        assert_eq!(client.produced(topic, partition, -1, batch(&["new"])).await, 0);
+        assert_eq!(metadata(&mut client, topic, partition).await, led(0));
+    }
+    let placed = log_dirs(&mut client, "gone").await;
+    assert_eq!(placed[0], (ErrorCode::None, vec![0, 1]));
+
+    let broker = Broker::start_in(broker.shut_down().await, &TWO).await;
+    let mut client = broker.client().await;
+    for &partition in &failing {
+        assert_eq!(metadata(&mut client, "t", partition).await, led(2));
+        let read = client.read_from("t", partition, 0).await;
+        assert_eq!(read, [(0, "before".to_owned())]);
+        client.produced("t", partition, -1, batch(&["after"])).await;
+    }
+    assert_eq!(client.read_from("gone", 0, 0).await, [(0, "new".to_owned())]);
+    assert_eq!(log_dirs(&mut client, "gone").await, [(ErrorCode::None, vec![0, 1]), (ErrorCode::None, vec![])]);
+    broker.shut_down().await;
+}
+
+/// What a start finds in the place of a directory.
+#[derive(Clone, Copy, Debug)]
+enum Broken {
+    /// The disk fails.
+    Disk,
+    /// It is no directory.
+    File,
+    /// It does not say whose it is.
+    MetaProperties,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_cannot_be_used_is_left_out_of_a_start() {
+    let broker = Broker::start(&TWO).await;
+    let mut client = broker.client().await;
+    client.create_topic("t", 4, &[]).await;
+    for partition in 0..4 {
+        client.produced("t", partition, -1, batch(&["before"])).await;
+    }
+    let [healthy, failing] = ["a", "b"].map(|dir| partitions_in(&broker.path().join(dir), "t"));
+    let mut data = broker.shut_down().await;
+    let mut leader_epoch = 0;
+    for (n, broken) in [Broken::Disk, Broken::File, Broken::MetaProperties].into_iter().enumerate() {
+        let disk = FaultyDisk::default();
+        let [dir, away] = ["b", "b.away"].map(|name| data.path().join(name));
+        let [file, kept] = ["b/meta.properties", "meta.properties.kept"].map(|name| data.path().join(name));
+        match broken {
+            Broken::Disk => disk.fail(&dir),
+            Broken::File => {
+                fs::rename(&dir, &away).expect("a rename");
+                fs::write(&dir, "").expect("a file");
+            }
+            Broken::MetaProperties => {
+                fs::rename(&file, &kept).expect("a rename");
+                fs::write(&file, "version=9\n").expect("a file");
+            }
+        }
+        let broker = Broker::start_on(data, &TWO, Arc::new(disk)).await;
+        let mut client = broker.client().await;
+        for &partition in &healthy {
+            assert_eq!(client.read_from("t", partition, 0).await.len(), 1 + 2 * n, "{broken:?}");
+            client.produced("t", partition, -1, batch(&["still"])).await;
+        }
+        for &partition in &failing {
+            is_offline(&mut client, "t", partition).await;
+            let (code, leader, _, isr, offline) = metadata(&mut client, "t", partition).await;
+            let expected = (ErrorCode::LeaderNotAvailable, -1, vec![], vec![1]);
+            assert_eq!((code, leader, isr, offline), expected, "{broken:?}");
+        }
+        assert_eq!(
+            log_dirs(&mut client, "t").await,
+            [(ErrorCode::None, healthy.clone()), (ErrorCode::KafkaStorageError, vec![])],
+            "{broken:?}"
+        );
+        let new = format!("new-{n}");
+        client.create_topic(&new, 2, &[]).await;
+        assert_eq!(log_dirs(&mut client, &new).await[0], (ErrorCode::None, vec![0, 1]));
+        let stopped = broker.shut_down().await;
+
+        match broken {
+            Broken::Disk => {}
+            Broken::File => {
+                fs::remove_file(&dir).expect("the file");
+                fs::rename(&away, &dir).expect("a rename");
+            }
+            Broken::MetaProperties => fs::rename(&kept, &file).expect("a rename"),
+        }
+        let broker = Broker::start_in(stopped, &TWO).await;
+        let mut client = broker.client().await;
+        for partition in 0..4 {
+            let (code, leader, epoch, isr, offline) = metadata(&mut client, "t", partition).await;
+            assert_eq!((code, leader, isr, offline), (ErrorCode::None, 1, vec![1], vec![]), "{broken:?}");
+            assert!(epoch > leader_epoch, "{epoch} after {leader_epoch}");
+            client.produced("t", partition, -1, batch(&["again"])).await;
+        }
+        leader_epoch = metadata(&mut client, "t", failing[0]).await.2;
+        assert_eq!(client.read_from("t", failing[0], 0).await.len(), 2 + n, "{broken:?}");
+        data = broker.shut_down().await;
+    }
+}
+
+/// Cordoned directories get nothing new, and when all are, nothing is created (KIP-1066); as Apache Kafka 4.3.1, but that
+/// it holds when the change is answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_new_lies_in_a_cordoned_directory() {
+    let broker = Broker::start(&TWO).await;
+    let mut client = broker.client().await;
+    let paths = ["a", "b"].map(|dir| broker.path().join(dir).to_str().expect("UTF-8").to_owned());
+    let create = async |client: &mut Client, name: &str| {
+        let answer = client.call(7, &create_topics(&[name], 2, &[])).await.topics.remove(0);
+        (error(answer.error_code), answer.error_message.map(|message| message.to_string()))
+    };
+    let refused = "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their log \
+                   directories cordoned.";
+    let refused = (ErrorCode::InvalidReplicationFactor, Some(refused.to_owned()));
+    const KEY: &str = "cordoned.log.dirs";
+
+    client.alter(Resource::Broker("1"), &[(KEY, Some(&paths[1]))]).await;
+    client.create_topic("first", 4, &[]).await;
+    assert_eq!(log_dirs(&mut client, "first").await, [(ErrorCode::None, vec![0, 1, 2, 3]), (ErrorCode::None, vec![])]);
+    let code = move_to(&mut client, Path::new(&paths[1]), "first", 0).await;
+    assert_eq!(code, ErrorCode::InvalidReplicaAssignment);
+    for all in [&*paths.join(","), "*"] {
+        client.alter(Resource::Broker("1"), &[(KEY, Some(all))]).await;
+        assert_eq!(create(&mut client, "none").await, refused);
+        client.produced("first", 0, -1, batch(&["x"])).await;
+        client.alter(Resource::Broker("1"), &[(KEY, Some(&paths[0]))]).await;
+        assert_eq!(create(&mut client, "second").await, (ErrorCode::None, None));
+        client.delete_topic("second").await;
+    }
+    client.alter(Resource::Broker("1"), &[(KEY, Some("*"))]).await;
+    let broker = broker.restart().await;
+    let mut client = broker.client().await;
+    assert_eq!(create(&mut client, "none").await, refused);
+    client.alter(Resource::Broker("1"), &[(KEY, None)]).await;
+    client.create_topic("third", 4, &[]).await;
+    assert_eq!(log_dirs(&mut client, "third").await[1], (ErrorCode::None, vec![0, 1, 2, 3]), "it had the fewest");
+    broker.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,5 +420,34 @@ async fn without_its_last_directory_a_node_cannot_go_on() {
     fs::rename(broker.path().join("data"), broker.path().join("data.gone")).expect("a rename");
     let refused = until_refused(&mut client, "t", 0, &batch(&[large(600_000)])).await;
     assert_eq!(refused, ErrorCode::KafkaStorageError);
-    soon("the node to say so", broker.node().failed()).await;
+    let reason = soon("the node to say so", broker.node().failed()).await.to_string();
+    let dir = broker.path().join("data");
+    let expected = format!("all log directories have failed, the last of them {}: ", dir.display());
+    assert!(reason.starts_with(&expected), "{reason}");
+}
+
+/// Whatever serves in the other directories: without its metadata a node cannot go on, nor start.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_directory_of_the_metadata_log_a_node_cannot_go_on() {
+    let disk = FaultyDisk::default();
+    let broker = Broker::start_on(Data::new(), &TWO, Arc::new(disk.clone())).await;
+    let mut client = broker.client().await;
+    client.create_topic("t", 4, &[]).await;
+    let [failing, healthy] = ["a", "b"].map(|dir| partitions_in(&broker.path().join(dir), "t"));
+    client.produced("t", healthy[0], -1, batch(&["x"])).await;
+    let dir = broker.path().join("a");
+    disk.fail(&dir);
+    let answer = client.produce("t", failing[0], 1, batch(&["x"])).await;
+    assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
+    let reason = soon("the node to say so", broker.node().failed()).await.to_string();
+    let expected = format!("log directory {} has failed, and with it the metadata log: ", dir.display());
+    assert!(reason.starts_with(&expected), "{reason}");
+    let data = broker.shut_down().await;
+
+    let refused = Broker::refused_on(&data, &TWO, Arc::new(disk)).await.to_string();
+    let expected = format!("cannot read meta.properties of the metadata log directory {}: ", dir.display());
+    assert!(refused.starts_with(&expected), "{refused}");
+    let broker = Broker::start_in(data, &TWO).await;
+    assert_eq!(broker.client().await.read_from("t", healthy[0], 0).await.len(), 1);
+    broker.shut_down().await;
 }

@@ -5,6 +5,7 @@
 
 mod broker;
 mod client;
+mod disk;
 mod records;
 
 mod deletion;

@@ -80,7 +80,9 @@ fn alterations_are_judged_as_kafka_judges_them() {
         let parsed: Vec<Alteration<'_>> = alterations.split(';').map(parse_alteration).collect();
         let altered = match resource {
             "TOPIC" => AlteredResource::Topic { broker: &broker },
-            "BROKER" => AlteredResource::Broker { name, broker: &broker, elr_enabled: true },
+            "BROKER" => {
+                AlteredResource::Broker { name, broker: &broker, elr_enabled: true, has_cordoned_log_dirs: true }
+            }
             "GROUP" => AlteredResource::Group { name, broker: &broker },
             _ => AlteredResource::ClientMetrics { name },
         };
@@ -141,16 +143,32 @@ fn alterations_without_sense_are_refused() {
     assert_eq!(refusal(&set(-1, Some("1"))), AlterError::InvalidRequest("Unknown operations type -1".to_owned()));
     let long = "1".repeat(40_000);
     assert!(refusal(&set(SET, Some(&long))).to_string().contains("exceeds the maximum value size"));
-    let other = AlteredResource::Broker { name: "2", broker: &broker, elr_enabled: true };
+    let other = AlteredResource::Broker { name: "2", broker: &broker, elr_enabled: true, has_cordoned_log_dirs: true };
     assert_eq!(
         incremental(&other, &ConfigMap::new(), &[]).unwrap_err(),
         AlterError::InvalidRequest("Unexpected broker id, expected 1, but received 2".to_owned())
     );
-    let word = AlteredResource::Broker { name: "x", broker: &broker, elr_enabled: true };
+    let word = AlteredResource::Broker { name: "x", broker: &broker, elr_enabled: true, has_cordoned_log_dirs: true };
     assert_eq!(
         replace(&word, &ConfigMap::new(), &[]).unwrap_err(),
         AlterError::InvalidRequest("Node id must be an integer, but it is: x".to_owned())
     );
+}
+
+#[test]
+fn log_directories_are_cordoned_once_the_controller_can_know() {
+    let broker = lone_broker();
+    let alter = |has_cordoned_log_dirs, text| {
+        let resource = AlteredResource::Broker { name: "1", broker: &broker, elr_enabled: true, has_cordoned_log_dirs };
+        incremental(&resource, &ConfigMap::new(), &[parse_alteration(text)]).map_err(|error| error.to_string())
+    };
+    assert!(alter(true, "cordoned.log.dirs=*").is_ok());
+    let refused =
+        "The cordoned.log.dirs configuration value cannot be set because it requires metadata.version >= 4.3-IV0";
+    for text in ["cordoned.log.dirs=*", "cordoned.log.dirs="] {
+        assert_eq!(alter(false, text).unwrap_err(), refused);
+    }
+    assert!(alter(false, "log.retention.ms=5").is_ok());
 }
 
 #[test]
@@ -172,7 +190,8 @@ fn a_created_topic_is_checked_like_an_altered_one() {
 #[test]
 fn protection_cannot_be_promised_at_run_time() {
     let broker = lone_broker();
-    let resource = AlteredResource::Broker { name: "1", broker: &broker, elr_enabled: true };
+    let resource =
+        AlteredResource::Broker { name: "1", broker: &broker, elr_enabled: true, has_cordoned_log_dirs: true };
     for text in ["listeners=PLAINTEXT://:1", "listener.name.plaintext.ssl.keystore.location=/x"] {
         let error = incremental(&resource, &ConfigMap::new(), &[parse_alteration(text)]).unwrap_err();
         assert!(error.to_string().contains("not supported yet"), "{error}");

@@ -69,7 +69,7 @@ impl Cluster {
             .with_broker_id(WireBrokerId(id))
             .with_broker_epoch(epoch)
             .with_current_metadata_offset(i64::MAX);
-        let decision = heartbeat(&self.image, &self.settings, &with(request)).unwrap();
+        let decision = heartbeat(&self.image, &self.settings, &with(request).into()).unwrap();
         self.apply(decision.records);
         (decision.response.is_fenced, decision.response.should_shut_down)
     }
@@ -137,10 +137,10 @@ fn a_broker_serves_once_it_has_read_its_registration() {
     assert!(cluster.register(&Cluster::request(1, 8)).unwrap() > epoch);
     assert!(cluster.image.broker(BrokerId(1)).unwrap().fenced);
     let stale = BrokerHeartbeatRequest::default().with_broker_id(WireBrokerId(1)).with_broker_epoch(epoch);
-    let error = heartbeat(&cluster.image, &cluster.settings, &stale).unwrap_err();
+    let error = heartbeat(&cluster.image, &cluster.settings, &stale.clone().into()).unwrap_err();
     assert_eq!(error.code, ErrorCode::StaleBrokerEpoch);
     let unknown = stale.with_broker_id(WireBrokerId(2));
-    let error = heartbeat(&cluster.image, &cluster.settings, &unknown).unwrap_err();
+    let error = heartbeat(&cluster.image, &cluster.settings, &unknown.into()).unwrap_err();
     assert_eq!(error.to_string(), "STALE_BROKER_EPOCH: No broker registration found for broker id 2");
 }
 
@@ -239,6 +239,44 @@ fn a_lost_directory_takes_its_partitions_only() {
 }
 
 #[test]
+fn a_broker_is_told_of_as_cordoned_when_that_is_news() {
+    let mut cluster = Cluster::new();
+    let two = [501, 502].map(|id| DirectoryId(uuid::Uuid::from_u128(id)));
+    let request = Cluster::request(1, 1).with_log_dirs(two.map(|directory| directory.0).to_vec());
+    let epoch = cluster.register(&request).unwrap();
+    let tell = |cluster: &mut Cluster, cordoned: Option<&[DirectoryId]>| {
+        let request = BrokerHeartbeatRequest::default()
+            .with_broker_id(WireBrokerId(1))
+            .with_broker_epoch(epoch)
+            .with_current_metadata_offset(i64::MAX);
+        let heartbeat_2 = BrokerHeartbeat { request, cordoned_log_dirs: cordoned.map(<[DirectoryId]>::to_vec) };
+        let records = heartbeat(&cluster.image, &cluster.settings, &heartbeat_2).unwrap().records;
+        let versions: Vec<i16> = records.iter().map(|record| record.version).collect();
+        cluster.apply(records);
+        (versions, cluster.image.broker(BrokerId(1)).unwrap().takes_new_replicas())
+    };
+    assert_eq!(tell(&mut cluster, None), (vec![0], true), "unfenced");
+    // It is not known before that none is.
+    assert_eq!(tell(&mut cluster, Some(&[])), (vec![3], true));
+    assert_eq!(tell(&mut cluster, Some(&[])), (vec![], true));
+    assert_eq!(tell(&mut cluster, Some(&two[1..])), (vec![3], true));
+    assert_eq!(tell(&mut cluster, Some(&two)), (vec![3], false));
+    assert_eq!(tell(&mut cluster, Some(&[two[1], two[0]])), (vec![], false));
+    assert_eq!(tell(&mut cluster, None), (vec![], false), "it said nothing");
+    // Whoever registers anew has said nothing yet.
+    cluster.register(&Cluster::request(1, 2).with_log_dirs(vec![two[0].0])).unwrap();
+    assert!(cluster.image.broker(BrokerId(1)).unwrap().takes_new_replicas());
+    Arc::make_mut(&mut cluster.image.features).metadata_version = 29;
+    let epoch = cluster.image.broker(BrokerId(1)).unwrap().epoch;
+    let request = BrokerHeartbeatRequest::default()
+        .with_broker_id(WireBrokerId(1))
+        .with_broker_epoch(epoch)
+        .with_want_fence(true);
+    let heartbeat_2 = BrokerHeartbeat { request, cordoned_log_dirs: Some(two.to_vec()) };
+    assert!(heartbeat(&cluster.image, &cluster.settings, &heartbeat_2).unwrap().records.is_empty());
+}
+
+#[test]
 fn a_replica_is_where_its_broker_says() {
     use kafka_protocol::messages::AssignReplicasToDirsRequest;
     use kafka_protocol::messages::assign_replicas_to_dirs_request::{DirectoryData, PartitionData, TopicData};
@@ -281,7 +319,7 @@ fn a_replica_is_where_its_broker_says() {
     assert_eq!(cluster.partition(topic(1)), "2/1 isr=2 elr=");
     assert_eq!(directory(&cluster), DirectoryId(dirs[2]));
     let stale = AssignReplicasToDirsRequest::default().with_broker_id(WireBrokerId(1)).with_broker_epoch(-7);
-    let refused = assign_replicas_to_dirs(&cluster.image, &cluster.settings, &stale).unwrap_err();
+    let refused = assign_replicas_to_dirs(&cluster.image, &cluster.settings, &stale.into()).unwrap_err();
     assert_eq!(refused.code, ErrorCode::StaleBrokerEpoch);
 }
 

@@ -119,6 +119,7 @@ impl Node {
             LogContext { disk, clock: clock.clone(), files, background },
             LogManagerConfig {
                 log_dirs: vec![(root.path().join("a"), DirectoryId::random())],
+                unusable: BTreeMap::new(),
                 recovery_threads_per_data_dir: 1,
                 file_delete_delay_ms: 60_000,
                 // Batches of transactions are written here without a coordinator of transactions to ask.

@@ -195,6 +195,14 @@ impl BrokerRegistration {
         !self.in_controlled_shutdown && has_directory
     }
 
+    /// Whether exactly these directories are known to be cordoned.
+    pub fn has_cordoned(&self, directories: &[DirectoryId]) -> bool {
+        self.cordoned_directories.as_ref().is_some_and(|known| {
+            known.iter().all(|known| directories.contains(known))
+                && directories.iter().all(|directory| known.contains(directory))
+        })
+    }
+
     /// Whether the directory can be used; the reserved ids of KIP-858 count as online, as Kafka has it.
     pub fn has_online_directory(&self, directory: DirectoryId) -> bool {
         if directory == DirectoryId::UNASSIGNED || directory == DirectoryId::MIGRATING {

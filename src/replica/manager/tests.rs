@@ -47,6 +47,7 @@ impl Node {
         let replicas = slot.clone();
         let config = LogManagerConfig {
             log_dirs: ["a", "b"].map(|dir| (root.path().join(dir), DirectoryId::random())).to_vec(),
+            unusable: BTreeMap::new(),
             recovery_threads_per_data_dir: 1,
             file_delete_delay_ms: 60_000,
             producers: ProducerStateConfig::default(),

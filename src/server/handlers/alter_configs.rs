@@ -11,5 +11,6 @@ use crate::server::request::RequestError;
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: AlterConfigsRequest = call.decode()?;
     let response = call.broker.controller.alter_configs(request).await?;
+    call.broker.tell_cordoned().await;
     call.encode(&response)
 }

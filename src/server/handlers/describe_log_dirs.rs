@@ -11,6 +11,7 @@ use tokio::task::spawn_blocking;
 use tracing::warn;
 
 use super::Call;
+use crate::metadata::version::MetadataVersion;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
 use crate::protocol::describe_log_dirs::{
@@ -31,12 +32,14 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let replicas = call.broker.replicas.clone();
     let described = spawn_blocking(move || replicas.describe_log_dirs(wanted.as_ref()));
     let described = described.await.map_err(|_| RequestError::Cancelled)?;
-    let results = described.into_iter().map(result).collect();
+    // Before it, cordoned directories take no new replicas either, but nobody is told.
+    let tells_cordoned = MetadataVersion(call.broker.image().features.metadata_version).has_cordoned_log_dirs();
+    let results = described.into_iter().map(|dir| result(dir, tells_cordoned)).collect();
     let response = DescribeLogDirsResponse { results, ..DescribeLogDirsResponse::default() };
     Ok(response.encode(&call.header)?.into())
 }
 
-fn result(dir: LogDirDescription) -> LogDirResult {
+fn result(dir: LogDirDescription, tells_cordoned: bool) -> LogDirResult {
     let log_dir = dir.path.to_string_lossy().into_owned();
     let Some(online) = dir.online else {
         warn!(dir = log_dir, "cannot describe a log directory that is offline");
@@ -56,7 +59,7 @@ fn result(dir: LogDirDescription) -> LogDirResult {
         topics: by_topic(online.replicas),
         total_bytes: online.space.map_or(UNKNOWN_BYTES, |space| bytes(space.total)),
         usable_bytes: online.space.map_or(UNKNOWN_BYTES, |space| bytes(space.usable)),
-        is_cordoned: online.is_cordoned,
+        is_cordoned: online.is_cordoned && tells_cordoned,
     }
 }
 

@@ -27,6 +27,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
         true => IncrementalAlterConfigsResponse::default(),
         false => call.broker.controller.incremental_alter_configs(request).await?,
     };
+    call.broker.tell_cordoned().await;
     let mut from_controller = from_controller.responses.into_iter();
     let responses = of_loggers.into_iter().filter_map(|of_logger| of_logger.or_else(|| from_controller.next()));
     let response = IncrementalAlterConfigsResponse::default().with_responses(responses.collect());

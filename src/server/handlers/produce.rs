@@ -1,7 +1,7 @@
 //! Produce (key 0), versions 3 to 13: appends one batch to each partition.
 //!
 //! - Versions 0 to 2 are advertised, for old librdkafka looks for them (KAFKA-18659), and close the connection.
-//! - v4+: KAFKA_STORAGE_ERROR; v7+: zstd (KIP-110); v8+: which records were refused (KIP-467); v10+: who leads instead
+//! - v7+: zstd (KIP-110); v8+: which records were refused (KIP-467); v10+: who leads instead
 //!   (KIP-951); v13+: topics by id (KIP-516).
 //!
 //! The append is done when this returns; only the acknowledgement may wait: with acks=all for the high watermark, with
@@ -316,7 +316,7 @@ fn start_verification(
             }
             Err(error) => {
                 let mut answer = ProduceResponsePartition::error(entry.partition, ErrorCode::None);
-                let code = describe_failure(&mut answer, &partition, &error, header.api_version);
+                let code = describe_failure(&mut answer, &partition, &error);
                 entry.verification = Verification::Failed { code, message: None };
             }
         }
@@ -457,7 +457,7 @@ fn append(
             answer
         }
         Err(error) => {
-            let code = describe_failure(&mut answer.partition, &partition, &error, header.api_version);
+            let code = describe_failure(&mut answer.partition, &partition, &error);
             failed(answer, code)
         }
     }
@@ -487,14 +487,13 @@ fn describe_failure(
     answer: &mut ProduceResponsePartition,
     partition: &Partition,
     error: &PartitionAppendError,
-    version: i16,
 ) -> ErrorCode {
     let (code, tells_log_start) = match error {
         PartitionAppendError::Leader(error) => match error {
             LeaderError::NotLeaderOrFollower => (ErrorCode::NotLeaderOrFollower, false),
             LeaderError::FencedLeaderEpoch => (ErrorCode::FencedLeaderEpoch, true),
             LeaderError::UnknownLeaderEpoch => (ErrorCode::UnknownLeaderEpoch, true),
-            LeaderError::Offline => (storage_error(version), false),
+            LeaderError::Offline => (ErrorCode::KafkaStorageError, false),
         },
         PartitionAppendError::NotEnoughReplicas { .. } => (ErrorCode::NotEnoughReplicas, true),
         PartitionAppendError::Invalid(error) => match error {
@@ -507,7 +506,7 @@ fn describe_failure(
         },
         PartitionAppendError::Log(error) => match error {
             AppendError::LargerThanSegment { .. } => (ErrorCode::RecordListTooLarge, false),
-            AppendError::NoRoom(_) | AppendError::Io(_) | AppendError::Offline => (storage_error(version), false),
+            AppendError::NoRoom(_) | AppendError::Io(_) | AppendError::Offline => (ErrorCode::KafkaStorageError, false),
             AppendError::UnexpectedOffset { .. } => (ErrorCode::UnknownServerError, true),
             AppendError::Producer(error) => (producer_code(error), true),
         },
@@ -539,11 +538,6 @@ fn producer_code(error: &ProducerStateError) -> ErrorCode {
         ProducerStateError::InvalidTxnState { .. } => ErrorCode::InvalidTxnState,
         ProducerStateError::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
     }
-}
-
-/// v4+: KAFKA_STORAGE_ERROR; older clients refresh their metadata upon the other.
-fn storage_error(version: i16) -> ErrorCode {
-    if version < 4 { ErrorCode::NotLeaderOrFollower } else { ErrorCode::KafkaStorageError }
 }
 
 /// Waits for what the acknowledgement needs.

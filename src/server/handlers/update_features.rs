@@ -15,5 +15,6 @@ use crate::server::request::RequestError;
 pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let request: UpdateFeaturesRequest = call.decode()?;
     let response = call.broker.controller.update_features(request, call.header.api_version).await?;
+    call.broker.tell_cordoned().await;
     call.encode(&response)
 }

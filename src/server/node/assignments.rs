@@ -37,6 +37,21 @@ pub(super) async fn report(broker: Arc<Broker>, registration: Arc<Registration>)
     }
 }
 
+/// Tells what was not told yet, before the broker ends: if the directory of a replica fails until the next start, the
+/// controller must know that it was there.
+pub(super) async fn report_last(broker: &Broker, registration: &Registration) {
+    loop {
+        let taken = broker.replicas.assignments().take_waiting(MAX_ASSIGNMENTS);
+        if taken.is_empty() {
+            return;
+        }
+        let left = tell(broker, registration, taken).await;
+        if !left.is_empty() {
+            warn!(replicas = left.len(), "the controller does not know the log directory of some replicas");
+        }
+    }
+}
+
 /// Returns those that are to be told again.
 async fn tell(broker: &Broker, registration: &Registration, taken: Vec<Assignment>) -> Vec<Assignment> {
     let mut by_directory: BTreeMap<DirectoryId, BTreeMap<TopicId, Vec<PartitionId>>> = BTreeMap::new();

@@ -1,5 +1,6 @@
 //! The log directories at a start: whose they are, and the formatting of new ones.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tracing::{info, warn};
@@ -7,7 +8,7 @@ use tracing::{info, warn};
 use super::NodeError;
 use crate::config::BrokerConfig;
 use crate::storage::disk::Disk;
-use crate::storage::meta_properties::{EnsembleError, MetaPropertiesEnsemble, random_cluster_id};
+use crate::storage::meta_properties::{EnsembleError, FILE_NAME, MetaPropertiesEnsemble, random_cluster_id};
 use crate::types::DirectoryId;
 
 /// The directories of this node.
@@ -16,8 +17,10 @@ pub(super) struct Directories {
     /// A directory had to be formatted beside others that were in use: it was added, or the volume is missing that should
     /// be mounted there.
     pub one_is_new: bool,
-    /// `log.dirs` that can be used.
+    /// `log.dirs`, all of them.
     pub log_dirs: Vec<(PathBuf, DirectoryId)>,
+    /// Those that cannot be used, and why.
+    pub unusable: BTreeMap<PathBuf, String>,
     pub metadata_log_dir: (PathBuf, DirectoryId),
 }
 
@@ -45,15 +48,17 @@ pub(super) fn prepare(disk: &dyn Disk, config: &BrokerConfig, now_ms: i64) -> Re
         .log_dirs
         .iter()
         .map(|dir| {
-            // One that failed keeps its place in the list, under an id that nothing lies in, and goes offline when it
-            // is locked.
+            // One that failed keeps its place in the list, under an id that nothing lies in.
             let id = ids.get(dir).copied().unwrap_or_else(DirectoryId::random);
             (dir.clone(), id)
         })
         .collect();
+    let reasons = ensemble.failed.iter().map(|(dir, error)| (dir.clone(), format!("cannot use {FILE_NAME}: {error}")));
+    let unusable: BTreeMap<PathBuf, String> = reasons.collect();
     let Some(id) = ids.get(&config.metadata_log_dir).copied() else {
         let reason = ensemble.failed.get(&config.metadata_log_dir).map_or_else(String::new, ToString::to_string);
         return Err(EnsembleError::MetadataLogDir { dir: config.metadata_log_dir.clone(), reason }.into());
     };
-    Ok(Directories { cluster_id, one_is_new, log_dirs, metadata_log_dir: (config.metadata_log_dir.clone(), id) })
+    let metadata_log_dir = (config.metadata_log_dir.clone(), id);
+    Ok(Directories { cluster_id, one_is_new, log_dirs, unusable, metadata_log_dir })
 }

@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use super::NodeError;
 use crate::config::Endpoint;
+use crate::controller::brokers::BrokerHeartbeat;
 use crate::controller::features::FEATURES;
 use crate::metadata::image::MetadataImage;
 use crate::metadata::version::MetadataVersion;
@@ -94,12 +95,15 @@ impl Registration {
             if let Err(error) = self.register().await {
                 warn!(%error, "the broker's registration does not name its log directories");
             }
+            self.broker.tell_cordoned().await;
         }
     }
 
     /// Asks to serve: partitions get their leaders.
     pub(super) async fn unfence(&self) -> Result<(), NodeError> {
-        let response = self.heartbeat(|request| request).await?;
+        let cordoned_log_dirs = Some(self.broker.replicas.cordoned_log_dirs());
+        let heartbeat = BrokerHeartbeat { request: self.heartbeat_request(), cordoned_log_dirs };
+        let response = self.broker.controller.broker_heartbeat(heartbeat).await?;
         check(response.error_code)?;
         match response.is_fenced {
             false => Ok(()),
@@ -134,11 +138,14 @@ impl Registration {
         &self,
         change: impl FnOnce(BrokerHeartbeatRequest) -> BrokerHeartbeatRequest,
     ) -> Result<BrokerHeartbeatResponse, NodeError> {
-        let request = BrokerHeartbeatRequest::default()
+        Ok(self.broker.controller.broker_heartbeat(change(self.heartbeat_request())).await?)
+    }
+
+    fn heartbeat_request(&self) -> BrokerHeartbeatRequest {
+        BrokerHeartbeatRequest::default()
             .with_broker_id(self.id())
             .with_broker_epoch(self.epoch())
-            .with_current_metadata_offset(self.broker.image().provenance.offset.0);
-        Ok(self.broker.controller.broker_heartbeat(change(request)).await?)
+            .with_current_metadata_offset(self.broker.image().provenance.offset.0)
     }
 
     fn id(&self) -> WireBrokerId {

@@ -142,6 +142,7 @@ impl World {
         self.context = context(&self.disk, &self.clock);
         let config = LogManagerConfig {
             log_dirs: vec![(ROOT.into(), self.directory)],
+            unusable: BTreeMap::new(),
             recovery_threads_per_data_dir: 1,
             file_delete_delay_ms: DELETE_DELAY_MS,
             producers: ProducerStateConfig { verification_enabled: false, ..ProducerStateConfig::default() },

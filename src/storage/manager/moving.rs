@@ -111,6 +111,11 @@ impl LogManager {
         }
     }
 
+    /// The directories that can be used and take no new logs.
+    pub fn cordoned_dirs(&self) -> Vec<DirectoryId> {
+        self.dirs.iter().filter(|dir| dir.is_online() && dir.is_cordoned()).map(|dir| dir.id).collect()
+    }
+
     pub fn is_cordoned(&self, directory: DirectoryId) -> bool {
         self.dirs.iter().any(|dir| dir.id == directory && dir.is_cordoned())
     }
@@ -180,11 +185,17 @@ impl LogManager {
         if *stage != Stage::Loaded {
             return Err(MoveError::Closed);
         }
-        let (current, future) = {
+        let (current, future, is_offline) = {
             let logs = self.logs.read();
-            (logs.open.get(topic_partition).cloned(), logs.future.get(topic_partition).cloned())
+            let (current, future) = (logs.open.get(topic_partition), logs.future.get(topic_partition));
+            (current.cloned(), future.cloned(), logs.offline.contains(topic_partition))
         };
-        let current = current.ok_or(MoveError::NoLog)?;
+        let Some(current) = current else {
+            return Err(match is_offline {
+                true => MoveError::Storage("the log is in a log directory that is offline".to_owned()),
+                false => MoveError::NoLog,
+            });
+        };
         match future {
             Some(future) if Arc::ptr_eq(&future.dir, dir) => {}
             Some(_) => self.drop_future(topic_partition),

@@ -62,6 +62,7 @@ impl Node {
         let failures = self.failures.clone();
         let config = LogManagerConfig {
             log_dirs: vec![(self.path("a"), self.ids[0]), (self.path("b"), self.ids[1])],
+            unusable: BTreeMap::new(),
             recovery_threads_per_data_dir: 2,
             file_delete_delay_ms: 60_000,
             producers: self.producers,

@@ -91,14 +91,6 @@ fn some_faults_are_those_of_all() {
     assert_eq!(refused(transactional, Some("id")), None);
 }
 
-#[test]
-fn old_clients_are_told_of_a_failed_disk_in_other_words() {
-    assert_eq!(
-        [3, 4, 13].map(storage_error),
-        [ErrorCode::NotLeaderOrFollower, ErrorCode::KafkaStorageError, ErrorCode::KafkaStorageError,]
-    );
-}
-
 /// The records are in the log, whatever became of the acknowledgement: the answer says where, as Kafka's does.
 #[tokio::test]
 async fn an_acknowledgement_that_does_not_come_is_an_error_with_an_offset() {

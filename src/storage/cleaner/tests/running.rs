@@ -406,6 +406,7 @@ impl Node {
         let context = LogContext { disk, clock: SystemClock::new(), files, background };
         let config = LogManagerConfig {
             log_dirs: vec![(root.path().join("data"), DirectoryId::random())],
+            unusable: BTreeMap::new(),
             recovery_threads_per_data_dir: 1,
             file_delete_delay_ms: 0,
             producers: ProducerStateConfig::default(),

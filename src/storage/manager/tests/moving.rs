@@ -377,6 +377,13 @@ fn logs_are_made_where_they_are_wished_for_and_not_where_they_are_not() {
     manager.update_cordoned(&[]);
     manager.get_or_create(&partition("t", 3), new_log(id)).unwrap();
     assert_eq!(node.ids.map(|dir| manager.logs_in(dir).len()), [1, 3]);
+    // What must lie somewhere lies in the first one, as in Kafka.
+    manager.update_cordoned(&["*".to_owned()]);
+    for n in 4..8 {
+        manager.get_or_create(&partition("t", n), new_log(id)).unwrap();
+    }
+    assert_eq!(node.ids.map(|dir| manager.logs_in(dir).len()), [5, 3]);
+    assert_eq!(manager.cordoned_dirs(), node.ids);
 }
 
 #[test]
