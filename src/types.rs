@@ -132,6 +132,11 @@ impl DirectoryId {
     pub const LOST: DirectoryId = DirectoryId(Uuid::from_u128(1));
     /// A replica from before directories had ids (KIP-858).
     pub const MIGRATING: DirectoryId = DirectoryId(Uuid::from_u128(2));
+
+    /// Whether it is no directory's, but one of the ids that KIP-858 sets apart.
+    pub fn is_reserved(self) -> bool {
+        self.0.as_u128() < 100
+    }
 }
 
 /// A topic's name; cheap to clone.

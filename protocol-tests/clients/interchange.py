@@ -2,7 +2,7 @@
 
 The fixtures under tests/golden/fixtures are directories of Kafka 4.3.1; what Kafka itself said of each once it had started on a copy
 stands beside it, in the form that `franz-go offsets` prints. The leader epoch there is left out: it counts Kafka's own starts. What
-Kafka said of its groups stands there, too.
+Kafka said of its groups stands there, too. `fixtures.py` has each of them change hands.
 """
 
 import json
@@ -10,7 +10,7 @@ import subprocess
 
 from . import brokers, groups, machine
 from .java import dump
-from .suite import equal, eventually, matches, test, within
+from .suite import equal, eventually, test, within
 
 FIXTURES = machine.HERE.parent / "tests/golden/fixtures"
 SETTINGS = {"auto.create.topics.enable": "false"}
@@ -46,53 +46,6 @@ def offsets(run, broker):
     return table(run.franz_go("offsets", timeout=600))
 
 
-def fixture(run, name):
-    """The broker serves the fixture as Kafka did; then Kafka, started on what the broker leaves, still does."""
-    wanted = table((FIXTURES / f"{name}.offsets.tsv").read_text())
-    data = unpack(run, name)
-    with run.new_broker("first", data=data, settings=SETTINGS) as broker:
-        compare(offsets(run, broker), wanted, "at first")
-        broker.stop()
-        broker.start()
-        compare(offsets(run, broker), wanted, "after a restart")
-        broker.stop()
-    with run.kafka(data=data, settings=SETTINGS) as kafka:
-        compare(offsets(run, kafka), wanted, "Kafka after it")
-
-
-@test(own_broker=True)
-def fixture_plain(run):
-    fixture(run, "plain")
-
-
-@test(own_broker=True)
-def fixture_deleted_records(run):
-    fixture(run, "deleted-records")
-
-
-@test(own_broker=True)
-def fixture_unclean(run):
-    fixture(run, "unclean")
-
-
-@test(own_broker=True)
-def fixture_metadata(run):
-    wanted = table((FIXTURES / "metadata.offsets.tsv").read_text())
-    data = unpack(run, "metadata")
-    with run.new_broker("first", data=data, settings=SETTINGS) as broker:
-        compare(offsets(run, broker), wanted, "at first")
-        has_metadata(run)
-        run.create_topic("created-here", 3, retention_ms=123456)
-        run.java("kafka-topics", "--delete", "--topic", "late-0")
-        broker.stop()
-    with run.kafka(data=data, settings=SETTINGS) as kafka:
-        run.use(kafka)
-        has_metadata(run)
-        topics = run.java("kafka-topics", "--list").split()
-        assert "created-here" in topics and "late-0" not in topics, topics
-        within("retention.ms=123456", run.java("kafka-configs", "--entity-type", "topics", "--entity-name", "created-here", "--describe"))
-
-
 def has_metadata(run):
     """What was configured in that directory."""
     configs = {"md-2": ["max.message.bytes=100002", "segment.ms=86400000"], "md-3": ["max.message.bytes=100003", "cleanup.policy=delete,compact"]}
@@ -102,26 +55,6 @@ def has_metadata(run):
             within(f"  {pair} sensitive=false", printed)
     assert "segment.ms" not in run.java("kafka-configs", "--entity-type", "topics", "--entity-name", "md-3", "--describe")
     within("num.io.threads=4 sensitive=false", run.java("kafka-configs", "--entity-type", "brokers", "--entity-name", "1", "--describe"))
-
-
-@test(own_broker=True)
-def fixture_formatted(run):
-    """A directory that Kafka's tool formatted, for a dynamic quorum, and that no broker has started on yet."""
-    data = unpack(run, "formatted")
-    cluster_id = matches(r"^cluster.id=(\S+)", (data / "meta.properties").read_text())[1]
-    settings = {**SETTINGS, **DYNAMIC_QUORUM}
-    with run.new_broker("first", data=data, settings=settings) as broker:
-        run.use(broker)
-        within(f"Cluster ID: {cluster_id}\n", run.tools("kafka-cluster", "cluster-id", "--bootstrap-server", run.bootstrap))
-        run.create_topic("first")
-        run.kcat("-P", "-t", "first", "-p", 0, input="a\nb\n")
-        broker.stop()
-        broker.start()
-        equal(run.kcat("-C", "-q", "-t", "first", "-o", "beginning", "-e"), "a\nb\n")
-        broker.stop()
-    with run.kafka(data=data, settings=settings) as kafka:
-        run.use(kafka)
-        equal(run.kcat("-C", "-q", "-t", "first", "-o", "beginning", "-e"), "a\nb\n")
 
 
 @test(own_broker=True)

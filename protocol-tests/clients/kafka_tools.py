@@ -12,6 +12,7 @@ from . import machine
 
 TOOLS = "org.apache.kafka.tools."
 MAIN = {
+    "kafka-acls": TOOLS + "AclCommand",
     "kafka-broker-api-versions": TOOLS + "BrokerApiVersionsCommand",
     "kafka-cluster": TOOLS + "ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
@@ -29,6 +30,7 @@ MAIN = {
     "kafka-metadata-quorum": TOOLS + "MetadataQuorumCommand",
     "kafka-producer-perf-test": TOOLS + "ProducerPerformance",
     "kafka-reassign-partitions": TOOLS + "reassign.ReassignPartitionsCommand",
+    "kafka-share-groups": TOOLS + "consumer.group.ShareGroupCommand",
     "kafka-topics": TOOLS + "TopicCommand",
     "kafka-transactions": TOOLS + "TransactionsCommand",
     "move-replicas": "MoveReplicas",

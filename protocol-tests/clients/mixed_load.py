@@ -12,6 +12,7 @@ from .data_set import CODECS
 from .interchange import compare, offsets
 from .java import dump
 from .suite import equal, eventually, matches, test
+from .tools import findings
 from .transactions import producer
 
 SETTINGS = {
@@ -107,17 +108,29 @@ class Load:
 
 
 def files_are_sound(run, data):
-    """Kafka's DumpLogSegments reads every batch and record, and holds each index against its log."""
     of_kind = collections.defaultdict(list)
     for path in sorted(data.glob("*/*")):
         if path.stat().st_size:
             of_kind[path.suffix].append(path)
-    assert all(of_kind[kind] for kind in (".log", ".index", ".timeindex", ".txnindex")), dict(of_kind)
-    indexes = of_kind[".index"] + of_kind[".timeindex"] + of_kind[".txnindex"]
-    for printed in (dump(run, "--deep-iteration", "--verify-index-only", files=of_kind[".log"] + indexes, timeout=1200),
-                    dump(run, "--index-sanity-check", files=indexes, timeout=1200)):
-        for complaint in ("Found", "Mismatches", "not sorted", "not a valid", "corrupt", "isvalid: false"):
-            assert complaint not in printed, printed[-2000:]
+    kinds = (".log", ".index", ".timeindex", ".txnindex")
+    assert all(of_kind[kind] for kind in kinds), dict(of_kind)
+    equal(complaints(run, [path for kind in kinds for path in of_kind[kind]]), [], "what Kafka's tool finds")
+
+
+def complaints(run, files):
+    """What Kafka's DumpLogSegments finds wrong when it reads every batch and record of logs, and holds each index against its log. That
+    offsets are missing, as after compaction, is not wrong."""
+    indexes = [path for path in files if path.suffix != ".log"]
+    found = []
+    for options, paths in ((["--deep-iteration", "--verify-index-only"], files), (["--index-sanity-check"], indexes)):
+        printed = dump(run, *options, files=paths, timeout=1200) if paths else ""
+        file = ""
+        for line in printed.splitlines():
+            file = line.removeprefix("Dumping ") if line.startswith("Dumping ") else file
+            if "isvalid: false" in line:
+                found.append(f"{file}: {line}")
+        found += [block for block in findings(run.tools.errors()) if not block.startswith("Non-consecutive offsets")] if paths else []
+    return found
 
 
 @test(own_broker=True)

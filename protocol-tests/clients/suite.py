@@ -80,9 +80,10 @@ def eventually(check, seconds=15):
 class Session:
     """All that the tests of one call of `protocol-tests/run` share."""
 
-    def __init__(self, new_broker, data_set_mb):
+    def __init__(self, new_broker, data_set_mb, all_fixtures=False):
         self.new_broker = new_broker  # of the kind under test: (directory, settings=, data=) → a Broker that does not run yet
         self.data_set_mb = data_set_mb
+        self.all_fixtures = all_fixtures
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="protocol-tests-"))
         self.tools = KafkaTools()
         self.shared = None

@@ -20,6 +20,7 @@ var commands = map[string]func(ctx context.Context, bootstrap string, arguments 
 	"round-trip": roundTrip,
 	"sessions":   sessions,
 	"fill":       fill,
+	"append":     appendEverywhere,
 	"offsets":    offsets,
 	"write":      write,
 	"verify":     verify,

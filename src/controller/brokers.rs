@@ -134,7 +134,7 @@ fn check_directories(image: &MetadataImage, broker: BrokerId, directories: &[Dir
         return invalid("No directories specified in request".to_owned());
     }
     // The first hundred ids are reserved (KIP-858).
-    if directories.iter().any(|directory| directory.0.as_u128() < 100) {
+    if directories.iter().any(|directory| directory.is_reserved()) {
         return invalid("Reserved directory ID in request".to_owned());
     }
     if directories.iter().enumerate().any(|(at, directory)| directories[..at].contains(directory)) {

@@ -83,7 +83,12 @@ fn assign(
         directories: Some(directories),
         ..PartitionChange::of(image, settings, topic, partition_id, partition)
     };
-    Ok(change.decide(|broker| brokers::can_lead(image, partition, broker)))
+    // It has said where the replica lies: one without a leader, as the directory that was known is gone, can be led again.
+    let is_back = partition.leader.is_none()
+        && image.cluster.is_active(broker)
+        && image.broker(broker).is_some_and(|registration| registration.has_online_directory(directory));
+    let can_lead = |candidate| candidate == broker && is_back || brokers::can_lead(image, partition, candidate);
+    Ok(change.decide(can_lead))
 }
 
 /// How a response says that all of it is refused.

@@ -25,7 +25,7 @@ use crate::metadata::replay::Replay;
 use crate::metadata::snapshot::{self, SnapshotError, SnapshotQuorum};
 use crate::metadata::version::MetadataVersion;
 use crate::quorum::state::{Action, Event, QuorumState};
-use crate::quorum::state_file::{ElectionState, StateFileError};
+use crate::quorum::state_file::{self, ElectionState, StateFileError};
 use crate::quorum::voters::{SUPPORTED_KRAFT_VERSIONS, VoterSet, VotersError};
 use crate::record::control::{ControlRecord, Voter, VoterEndpoint};
 use crate::storage::log::LogContext;
@@ -111,6 +111,10 @@ pub fn start(params: ControllerParams) -> Result<StartedController, StartError> 
     check_features(replay.image())?;
 
     let remembered = ElectionState::read(&**log.disk(), log.dir())?;
+    if remembered.is_none() && log.last_epoch() > LeaderEpoch(0) {
+        let (file, done) = (state_file::FILE_NAME, "took the epoch from the log");
+        warn!(file, found = "missing", done, "repaired the metadata log");
+    }
     let mut quorum = QuorumState::new(
         params.settings.node_id(),
         voters,

@@ -141,7 +141,7 @@ impl MetadataLog {
             log_start_offset: Offset(0),
             recovery_point: Offset(0),
             clean_shutdown: false,
-            damage: DamagePolicy::CutOff,
+            damage: DamagePolicy::CutOffKeepingCopy,
             producers: ProducerStateConfig::default(),
             progress,
             on_failure: None,

@@ -24,10 +24,10 @@ use crate::metadata::image::{
     ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage, PartitionRegistration, TopicImage,
 };
 use crate::storage::cleaner::CleanerConfig;
-use crate::storage::manager::{CreateError, LogManager, NewLog};
+use crate::storage::manager::{CreateError, LogLookupError, LogManager, NewLog};
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
-use crate::types::{Offset, PartitionId, ProducerId, TopicId, TopicName, TopicPartition};
+use crate::types::{LeaderEpoch, Offset, PartitionId, ProducerId, TopicId, TopicName, TopicPartition};
 
 /// Partitions that are opened, or get a new leader epoch, at the same time.
 const PARALLEL_OPENS: usize = 32;
@@ -317,6 +317,14 @@ impl ReplicaManager {
                 stays offline");
             return Hosted::Offline;
         }
+        let high_watermark = self.high_watermarks.get(&topic_partition).copied().unwrap_or(Offset(0));
+        // One that was led before, or has got records.
+        let was_used = registration.leader_epoch > LeaderEpoch(0) || high_watermark > Offset(0);
+        let is_gone =
+            || !self.logs.has_offline_dirs() && matches!(self.logs.get(&topic_partition), Err(LogLookupError::Unknown));
+        if was_used && !is_new && is_gone() {
+            warn!(partition = %topic_partition, "the partition's log is not there: an empty one takes its place");
+        }
         let new = NewLog {
             topic_id: topic.id,
             config: config.clone(),
@@ -326,10 +334,7 @@ impl ReplicaManager {
             is_new,
         };
         match self.logs.get_or_create(&topic_partition, new) {
-            Ok(log) => {
-                let high_watermark = self.high_watermarks.get(&topic_partition).copied().unwrap_or(Offset(0));
-                Hosted::Online(Arc::new(Partition::new(log, high_watermark)))
-            }
+            Ok(log) => Hosted::Online(Arc::new(Partition::new(log, high_watermark))),
             // It is told of the directory, and not of each partition.
             Err(CreateError::Full { .. }) => {
                 self.lacking_room.lock().insert(topic.id);

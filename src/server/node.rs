@@ -183,6 +183,7 @@ impl Node {
                 }
             })
             .await?;
+        assignments::report_known(&broker, &registration).await;
         registration.unfence().await?;
         create_test_topics(&broker).await;
 
@@ -304,6 +305,7 @@ fn open(
         start_controller(config, context, directories.cluster_id.clone(), directories.metadata_log_dir, bound, failed)?;
     let image = controller.handle.metadata().load();
     load_logs(config, &logs, &image);
+    directories::tell_unknown(config.node_id, &logs, &image);
     let settings: Settings = Arc::new(ArcSwap::from_pointee(DynamicBrokerConfig::new(config.clone())));
     let replicas = ReplicaManager::new(
         config.clone(),
@@ -382,12 +384,17 @@ fn load_logs(config: &Arc<BrokerConfig>, logs: &Arc<LogManager>, image: &Arc<Met
     for topic in image.topics.iter() {
         configs.insert(topic.id, Arc::new(crate::replica::topic_config(config, image, &topic.name)));
     }
-    let assigned = |partition: &TopicPartition, topic_id: TopicId| {
-        let topic = image.topic_by_id(topic_id).filter(|topic| topic.name == partition.topic)?;
+    let assigned = |partition: &TopicPartition, topic_id: Option<TopicId>| {
+        let topic = match topic_id {
+            Some(topic_id) => image.topic_by_id(topic_id).filter(|topic| topic.name == partition.topic)?,
+            None => image.topic(&partition.topic)?,
+        };
         let registration = topic.partition(partition.partition)?;
         let is_here = registration.replicas.contains(&config.node_id);
         is_here.then(|| HostedPartition {
-            config: configs[&topic_id].clone(),
+            topic_id: topic.id,
+            leader_epoch: registration.leader_epoch,
+            config: configs[&topic.id].clone(),
             damage: if registration.replicas.len() > 1 { DamagePolicy::CutOff } else { DamagePolicy::KeepReadable },
             directory: registration.directory(config.node_id),
         })

@@ -138,7 +138,20 @@ impl OffsetCheckpointFile {
 
     /// Empty if the file is missing or damaged.
     pub fn read(&self) -> io::Result<BTreeMap<TopicPartition, Offset>> {
-        Ok(read(&*self.disk, &self.path, decode_offsets)?.unwrap_or_default().into_iter().collect())
+        Ok(self.read_if_readable()?.unwrap_or_default())
+    }
+
+    /// `None` if the file is missing or damaged.
+    pub fn read_if_readable(&self) -> io::Result<Option<BTreeMap<TopicPartition, Offset>>> {
+        Ok(read(&*self.disk, &self.path, decode_offsets)?.map(|entries| entries.into_iter().collect()))
+    }
+
+    pub fn exists(&self) -> io::Result<bool> {
+        self.disk.exists(&self.path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Replaces the content. Durable on return.

@@ -51,11 +51,20 @@ use crate::types::{LeaderEpoch, Offset};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamagePolicy {
     /// Cut the log off at the damage. Right wherever other replicas have the records: a log must stay a prefix of its
-    /// leader's, and is filled up from there. The metadata log's policy always.
+    /// leader's, and is filled up from there.
     CutOff,
+    /// Cut it off, but keep a copy of what can be read behind the damage in a file beside the segment, for a person: nobody else may have
+    /// it. The metadata log's policy, where what follows would make no sense without what is gone.
+    CutOffKeepingCopy,
     /// Take out the damaged part and keep what follows; readers see a gap in the offsets, as after compaction. Right
     /// where nobody else has the records.
     KeepReadable,
+}
+
+impl DamagePolicy {
+    pub fn cuts_off(self) -> bool {
+        self != DamagePolicy::KeepReadable
+    }
 }
 
 /// Called with how far the recovery of a log has come.
@@ -113,6 +122,8 @@ struct Recovery<'a> {
     log_end_offset: Offset,
     /// Of the batches that were checked so far.
     latest_epoch: LeaderEpoch,
+    /// From the checkpoint, unless the log does not reach up to it.
+    recovery_point: Offset,
     has_new_names: bool,
     report: RecoveryReport,
 }
@@ -149,6 +160,7 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
         last_indexed: 0,
         log_end_offset: Offset(0),
         latest_epoch: LeaderEpoch::UNKNOWN,
+        recovery_point: params.recovery_point,
         has_new_names,
         report: RecoveryReport::default(),
     };
@@ -298,13 +310,14 @@ impl Recovery<'_> {
             producers.update_map_end_offset(from.map_or(start, |from| start.min(from)).max(log_start_offset));
         }
         let rolled = self.segments.last().map_or(log_start_offset, |last| last.base_offset()).max(log_start_offset);
-        if from.is_none() && producers.map_end_offset() < rolled {
+        let lacks_snapshots = from.is_none() && producers.map_end_offset() < rolled;
+        if lacks_snapshots {
             let found = format!("none that is whole from {} on", rolled);
             self.repaired("producer snapshots", found, "rebuilt the producers' state from the batches");
         }
         // Files that are made anew have a new name, too.
-        self.has_new_names |= from.is_some();
-        self.replay(&mut producers, from)?;
+        self.has_new_names |= from.is_some() || lacks_snapshots;
+        self.replay(&mut producers, from, lacks_snapshots)?;
         producers.remove_expired(now_ms);
         Ok(producers)
     }
@@ -332,7 +345,12 @@ impl Recovery<'_> {
 
     /// Reads the producers' batches up to the log's end, writes a snapshot at each segment on the way, as a roll does,
     /// and completes the transaction indexes that were lost.
-    fn replay(&self, producers: &mut ProducerStateManager, lost_from: Option<Offset>) -> io::Result<()> {
+    fn replay(
+        &self,
+        producers: &mut ProducerStateManager,
+        lost_from: Option<Offset>,
+        lacks_snapshots: bool,
+    ) -> io::Result<()> {
         let is_lost = |segment: &LogSegment| self.lost_txn_indexes.contains(&segment.base_offset());
         let mut has_changed = false;
         for segment in self.segments.iter().filter(|segment| is_lost(segment)) {
@@ -342,8 +360,9 @@ impl Recovery<'_> {
         // To go from header to header once more takes a third of the time of a recovery.
         let has_producers = |segment: &&Arc<LogSegment>| !self.without_producers.contains(&segment.base_offset());
         let segments: Vec<_> = self.segments.iter().filter(has_producers).cloned().collect();
-        let ends = self.segments[1..].iter().map(|segment| segment.base_offset()).chain([self.log_end_offset]);
-        for end in ends.filter(|end| *end <= self.log_end_offset).collect::<Vec<_>>() {
+        let bases = self.segments[1..].iter().map(|segment| (segment.base_offset(), true));
+        let ends = bases.chain([(self.log_end_offset, false)]).filter(|(end, _)| *end <= self.log_end_offset);
+        for (end, is_base) in ends.collect::<Vec<_>>() {
             if end <= producers.map_end_offset() {
                 continue;
             }
@@ -356,7 +375,7 @@ impl Recovery<'_> {
                 Err(ReadError::Corrupt { .. }) => producers.update_map_end_offset(end),
                 result => result.map_err(unreadable)?,
             }
-            if end < self.log_end_offset && lost_from.is_some() {
+            if is_base && (lost_from.is_some() || lacks_snapshots) {
                 producers.take_snapshot()?;
             }
         }

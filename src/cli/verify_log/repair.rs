@@ -135,7 +135,7 @@ impl<'a> Repairs<'a> {
                 let remedy = match (finding.remedy, log.policy) {
                     (Remedy::CutOff, _) => "be cut off",
                     (Remedy::TakeOut, DamagePolicy::KeepReadable) => "lose what is damaged; the rest stays",
-                    (Remedy::TakeOut, DamagePolicy::CutOff) => {
+                    (Remedy::TakeOut, DamagePolicy::CutOff | DamagePolicy::CutOffKeepingCopy) => {
                         "be cut off, and all segments behind it: other replicas have the records"
                     }
                     (Remedy::Rebuild, _) => "be made anew",

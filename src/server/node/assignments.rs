@@ -19,6 +19,21 @@ const MAX_ASSIGNMENTS: usize = 2250;
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
+/// Tells what is known at a start, before the broker asks for leaderships: they hang on it.
+pub(super) async fn report_known(broker: &Broker, registration: &Registration) {
+    let assignments: &Assignments = broker.replicas.assignments();
+    loop {
+        let taken = assignments.take_waiting(MAX_ASSIGNMENTS);
+        if taken.is_empty() {
+            return;
+        }
+        let left = tell(broker, registration, taken).await;
+        if !left.is_empty() {
+            return assignments.give_back(left);
+        }
+    }
+}
+
 /// Never ends.
 pub(super) async fn report(broker: Arc<Broker>, registration: Arc<Registration>) {
     let assignments: &Assignments = broker.replicas.assignments();

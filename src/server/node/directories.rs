@@ -7,9 +7,11 @@ use tracing::{info, warn};
 
 use super::NodeError;
 use crate::config::BrokerConfig;
+use crate::metadata::image::MetadataImage;
 use crate::storage::disk::Disk;
+use crate::storage::manager::LogManager;
 use crate::storage::meta_properties::{EnsembleError, FILE_NAME, MetaPropertiesEnsemble, random_cluster_id};
-use crate::types::DirectoryId;
+use crate::types::{BrokerId, DirectoryId};
 
 /// The directories of this node.
 pub(super) struct Directories {
@@ -61,4 +63,24 @@ pub(super) fn prepare(disk: &dyn Disk, config: &BrokerConfig, now_ms: i64) -> Re
     };
     let metadata_log_dir = (config.metadata_log_dir.clone(), id);
     Ok(Directories { cluster_id, one_is_new, log_dirs, unusable, metadata_log_dir })
+}
+
+/// Says of the logs that lie in another directory than the metadata names, where that is none of this node's: its `directory.id` has
+/// changed. The controller is told where they are.
+pub(super) fn tell_unknown(node: BrokerId, logs: &LogManager, image: &MetadataImage) {
+    let known: Vec<DirectoryId> = logs.log_dirs().into_iter().map(|dir| dir.id).collect();
+    let mut moved: BTreeMap<(DirectoryId, DirectoryId), usize> = BTreeMap::new();
+    for (topic_partition, _) in logs.logs() {
+        let registration =
+            image.topic(&topic_partition.topic).and_then(|topic| topic.partition(topic_partition.partition));
+        let named = registration.and_then(|registration| registration.directory(node));
+        let is_other = |named: &DirectoryId| !named.is_reserved() && !known.contains(named);
+        if let (Some(named), Some(actual)) = (named.filter(is_other), logs.directory_of(&topic_partition)) {
+            *moved.entry((named, actual)).or_default() += 1;
+        }
+    }
+    for ((named, actual), replicas) in moved {
+        warn!(directory_id = %actual, expected = %named, replicas, "a log directory has another directory.id in meta.properties than the \
+            metadata says: noting where its replicas are");
+    }
 }

@@ -30,7 +30,7 @@ use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::{DamagePolicy, RecoveryReport};
 use crate::storage::simulated_disk::{Crash, SimulatedDisk};
 use crate::storage::validate::{AppendOrigin, ValidatedBatch, ValidatedRecords};
-use crate::types::{DirectoryId, Offset, ProducerEpoch, ProducerId, TopicPartition};
+use crate::types::{DirectoryId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition};
 
 const ROOT: &str = "/data";
 const DELETE_DELAY_MS: i64 = 20;
@@ -154,13 +154,18 @@ impl World {
         let manager = LogManager::open(self.context.clone(), config);
         let manager = manager.map_err(|error| self.halt(error))?;
         let hosted = self.partitions.iter().map(|partition| {
-            let hosted =
-                HostedPartition { config: partition.config.clone(), damage: partition.damage, directory: None };
-            (partition.topic_partition.clone(), (partition.topic_id, hosted))
+            let hosted = HostedPartition {
+                topic_id: partition.topic_id,
+                leader_epoch: LeaderEpoch(i32::MAX),
+                config: partition.config.clone(),
+                damage: partition.damage,
+                directory: None,
+            };
+            (partition.topic_partition.clone(), hosted)
         });
         let hosted: BTreeMap<_, _> = hosted.collect();
-        let assigned = move |partition: &TopicPartition, topic_id| {
-            hosted.get(partition).filter(|(id, _)| *id == topic_id).map(|(_, hosted)| hosted.clone())
+        let assigned = move |partition: &TopicPartition, topic_id: Option<TopicId>| {
+            hosted.get(partition).filter(|hosted| topic_id.is_none_or(|id| id == hosted.topic_id)).cloned()
         };
         let reports: Arc<Mutex<BTreeMap<TopicPartition, RecoveryReport>>> = Arc::default();
         let told = reports.clone();

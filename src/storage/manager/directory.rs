@@ -163,6 +163,21 @@ impl LogDir {
         *self.previous_broker_epoch.lock()
     }
 
+    /// Of the checkpoints that whoever closes a directory in order leaves, those that are not there, and what is lost with each.
+    pub fn missing_checkpoints(&self) -> io::Result<Vec<(PathBuf, &'static str)>> {
+        let kept = [
+            (&self.recovery_points, "how far the logs are on disk"),
+            (&self.log_start_offsets, "which records were deleted: they can be read again"),
+        ];
+        let mut missing = Vec::new();
+        for (checkpoint, lost) in kept {
+            if !checkpoint.file.exists()? {
+                missing.push((checkpoint.file.path().to_owned(), lost));
+            }
+        }
+        Ok(missing)
+    }
+
     /// Removes the marker, as the logs are about to change; returns whether there was one.
     pub fn take_marker(&self) -> io::Result<bool> {
         let was_clean = self.marker.exists()?;
@@ -194,16 +209,25 @@ pub struct Checkpoint {
     file: OffsetCheckpointFile,
     /// Hash of what was written last. Held while writing, so that writers follow each other.
     written: Mutex<Option<u64>>,
+    /// It is there, and could not be read.
+    is_damaged: AtomicBool,
 }
 
 impl Checkpoint {
     fn new(file: OffsetCheckpointFile) -> Checkpoint {
-        Checkpoint { file, written: Mutex::new(None) }
+        Checkpoint { file, written: Mutex::new(None), is_damaged: AtomicBool::new(false) }
     }
 
     /// Empty if the file is missing or damaged.
     pub fn read(&self) -> io::Result<BTreeMap<TopicPartition, Offset>> {
-        self.file.read()
+        let offsets = self.file.read_if_readable()?;
+        self.is_damaged.store(offsets.is_none() && self.file.exists()?, Ordering::Relaxed);
+        Ok(offsets.unwrap_or_default())
+    }
+
+    /// Whether the last read found it damaged, and nothing was written since.
+    pub fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Relaxed)
     }
 
     /// Replaces the content by what `offsets` says then: of several writers the last one also looks last.
@@ -217,6 +241,7 @@ impl Checkpoint {
             *written = None;
             self.file.write(&offsets)?;
             *written = Some(hash);
+            self.is_damaged.store(false, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -166,6 +166,15 @@ impl LogManager {
             self.checkpoint_recovery_points_in(dir);
             self.checkpoint_log_start_offsets_in(dir);
         }
+        if [&dir.recovery_points, &dir.log_start_offsets, &dir.cleaner_offsets]
+            .iter()
+            .any(|checkpoint| checkpoint.is_damaged())
+        {
+            self.checkpoint_recovery_points_in(dir);
+            self.checkpoint_log_start_offsets_in(dir);
+            self.checkpoint_cleaner_offsets_in(dir);
+            return;
+        }
         for checkpoint in [&dir.recovery_points, &dir.log_start_offsets, &dir.cleaner_offsets] {
             self.checkpointed(dir, "offsets without those of deleted logs", || {
                 let mut offsets = checkpoint.read()?;

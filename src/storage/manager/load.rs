@@ -5,7 +5,8 @@
 //!
 //! | directory | what becomes of it |
 //! |---|---|
-//! | a partition without, or with an unreadable, topic id | renamed to `-stray` |
+//! | a partition without, or with an unreadable, topic id | the log of the topic of that name, if there is no other replica; else renamed |
+//! | | to `-stray` |
 //! | a partition that the metadata does not give to this node | renamed to `-stray` |
 //! | `-stray` | left, with a warning |
 //! | `-delete` | removed after `log.segment.delete.delay.ms` |
@@ -28,14 +29,19 @@ use super::directory::LogDir;
 use super::{HostedLog, LogManager, Stage, for_each_in_parallel};
 use crate::config::TopicConfig;
 use crate::storage::directory_name::{DirectoryKind, DirectoryName, METADATA_TOPIC, REMOTE_INDEX_CACHE, name_for};
+use crate::storage::file_cache::Directory;
+use crate::storage::leader_epochs::LeaderEpochFileCache;
 use crate::storage::log::{Log, LogOpenError, LogParams};
 use crate::storage::partition_metadata::{self, PartitionMetadataError};
-use crate::storage::recovery::{DamagePolicy, RecoveryReport, RecoveryStep};
-use crate::types::{DirectoryId, Offset, TopicId, TopicPartition};
+use crate::storage::recovery::{DamagePolicy, RecoveryReport, RecoveryStep, Repair};
+use crate::types::{DirectoryId, LeaderEpoch, Offset, TopicId, TopicPartition};
 
 /// What the metadata says of a partition that is given to this node.
 #[derive(Clone)]
 pub struct HostedPartition {
+    pub topic_id: TopicId,
+    /// The newest one of the partition.
+    pub leader_epoch: LeaderEpoch,
     pub config: Arc<TopicConfig>,
     pub damage: DamagePolicy,
     /// Where the metadata says that it lies.
@@ -68,7 +74,7 @@ pub struct LoadReport {
 
 /// What is shared by the threads that load.
 struct Loading<'a> {
-    assigned: &'a (dyn Fn(&TopicPartition, TopicId) -> Option<HostedPartition> + Sync),
+    assigned: &'a (dyn Fn(&TopicPartition, Option<TopicId>) -> Option<HostedPartition> + Sync),
     events: Arc<dyn Fn(LoadEvent<'_>) + Send + Sync>,
     report: Mutex<LoadReport>,
     /// Logs of partitions of which there is another one, with the directory that the metadata names.
@@ -91,11 +97,11 @@ struct Job {
 }
 
 impl LogManager {
-    /// Opens all logs of this node. `assigned` says what the metadata knows of a partition, `None` if it is not given to
-    /// this node; `events` is called from several threads. To be called once.
+    /// Opens all logs of this node. `assigned` says what the metadata knows of a partition, by its topic's id, or by its name if the
+    /// id is not known; `None` if it is not given to this node; `events` is called from several threads. To be called once.
     pub fn load(
         self: &Arc<Self>,
-        assigned: &(dyn Fn(&TopicPartition, TopicId) -> Option<HostedPartition> + Sync),
+        assigned: &(dyn Fn(&TopicPartition, Option<TopicId>) -> Option<HostedPartition> + Sync),
         events: Arc<dyn Fn(LoadEvent<'_>) + Send + Sync>,
     ) -> LoadReport {
         assert_eq!(*self.stage.read(), Stage::Opened, "logs are loaded once");
@@ -185,6 +191,10 @@ impl LogManager {
             }
         }
         jobs.sort_by(|a, b| a.partition.cmp(&b.partition));
+        for (checkpoint, lost) in dir.missing_checkpoints()?.into_iter().filter(|_| clean_shutdown && !jobs.is_empty())
+        {
+            warn!(path = %checkpoint.display(), lost, "checkpoint is missing, though the directory was closed in order");
+        }
         if !clean_shutdown && !jobs.is_empty() {
             report.unclean.push(dir.path.clone());
         }
@@ -193,17 +203,25 @@ impl LogManager {
 
     fn load_one(self: &Arc<Self>, dir: &Arc<LogDir>, job: Job, loading: &Loading<'_>) {
         let Job { path, partition, .. } = &job;
-        let topic_id = match partition_metadata::read(&*self.context.disk, path) {
-            Ok(Some(topic_id)) => topic_id,
+        let (topic_id, lacks_id) = match partition_metadata::read(&*self.context.disk, path) {
+            Ok(Some(topic_id)) => (topic_id, None),
             // A copy of which nothing was written yet.
             Ok(None) if job.is_future => return self.discard(dir, &job),
-            Ok(None) => return self.set_aside(dir, &job, "it has no topic id", loading),
             Err(PartitionMetadataError::Io(error)) => {
                 return self.take_offline(dir, &format!("{}: {error}", path.display()));
             }
-            Err(error) => return self.set_aside(dir, &job, &error.to_string(), loading),
+            unknown => {
+                let found = unknown.err().map_or_else(|| "missing".to_owned(), |error| error.to_string());
+                match self.give_topic_id(&job, loading) {
+                    Ok(Some(topic_id)) => (topic_id, Some(found)),
+                    Ok(None) => {
+                        return self.set_aside(dir, &job, &format!("its topic id is not known: {found}"), loading);
+                    }
+                    Err(error) => return self.take_offline(dir, &format!("{}: {error}", path.display())),
+                }
+            }
         };
-        let Some(hosted) = (loading.assigned)(partition, topic_id) else {
+        let Some(hosted) = (loading.assigned)(partition, Some(topic_id)) else {
             let reason = format!("topic id {topic_id} is not given to this node");
             return self.set_aside(dir, &job, &reason, loading);
         };
@@ -220,15 +238,23 @@ impl LogManager {
             progress: Some(Arc::new(move |step| events(LoadEvent::Recovering { partition: &recovering, step }))),
             on_failure: Some(self.failure_handler(dir)),
         };
-        let (log, report) = match Log::open(&self.context, params) {
+        let (log, mut report) = match Log::open(&self.context, params) {
             Ok(opened) => opened,
             Err(error @ LogOpenError::Io { .. }) => return self.take_offline(dir, &error.to_string()),
         };
+        if let Some(found) = lacks_id {
+            let done = "gave it the id of the topic of this name: nobody else has its records";
+            report.repairs.push(Repair { file: partition_metadata::FILE_NAME.to_owned(), found, done });
+        }
         if let Some(offset) = job.cleaned_offset {
             log.restore_cleaned_offset(offset);
         }
         self.follow_truncations(&log, dir);
         warn_of_repairs(partition, &report);
+        if log.log_end_offset() < job.recovery_point {
+            warn!(%partition, log_end_offset = %log.log_end_offset(), on_disk = %job.recovery_point,
+                "the log ends before what was on disk: records are lost");
+        }
         dir.log_count.fetch_add(1, Ordering::Relaxed);
         let opened = HostedLog { log, topic_id, dir: dir.clone() };
         if job.is_future {
@@ -240,6 +266,21 @@ impl LogManager {
         }
         let loaded = loading.loaded.fetch_add(1, Ordering::Relaxed) + 1;
         (loading.events)(LoadEvent::Loaded { partition, report: &report, loaded, total: loading.total });
+    }
+
+    /// Whose log it is where the file that says so is missing or damaged: that of the topic of this name, if there is no other replica to
+    /// get the records from, and no epoch in it tells that it is older than the topic.
+    fn give_topic_id(&self, job: &Job, loading: &Loading<'_>) -> std::io::Result<Option<TopicId>> {
+        let hosted = (loading.assigned)(&job.partition, None);
+        let Some(hosted) = hosted.filter(|hosted| hosted.damage == DamagePolicy::KeepReadable && !job.is_future) else {
+            return Ok(None);
+        };
+        let epochs = LeaderEpochFileCache::open(self.context.disk.clone(), Directory::new(job.path.clone()))?;
+        if epochs.latest_epoch().is_some_and(|latest| latest > hosted.leader_epoch) {
+            return Ok(None);
+        }
+        partition_metadata::write(&*self.context.disk, &job.path, hosted.topic_id)?;
+        Ok(Some(hosted.topic_id))
     }
 
     /// Renames a log that is not this node's, so that nobody takes it for one, and nobody's records are lost.

@@ -97,7 +97,13 @@ impl Node {
 }
 
 fn hosted() -> HostedPartition {
-    HostedPartition { config: Arc::default(), damage: DamagePolicy::KeepReadable, directory: None }
+    HostedPartition {
+        topic_id: TopicId(uuid::Uuid::from_u128(7)),
+        leader_epoch: LeaderEpoch(0),
+        config: Arc::default(),
+        damage: DamagePolicy::KeepReadable,
+        directory: None,
+    }
 }
 
 fn new_log(topic_id: TopicId) -> NewLog {
@@ -320,7 +326,7 @@ fn what_is_no_log_of_this_node_does_not_stop_the_start() {
     fs::write(node.path("a/damaged-7/partition.metadata"), "\0\0").unwrap();
 
     let manager = node.open();
-    let report = manager.load(&|_, topic_id| (topic_id == mine).then(hosted), Arc::new(|_| {}));
+    let report = manager.load(&|_, topic_id| (topic_id == Some(mine)).then(hosted), Arc::new(|_| {}));
     assert_eq!(report.loaded, 1);
     let mut foreign = report.foreign;
     foreign.sort();
@@ -343,6 +349,71 @@ fn what_is_no_log_of_this_node_does_not_stop_the_start() {
 }
 
 /// A topic is deleted and made again under its name. The new log must not start where the old one did.
+/// A file of 50 bytes was lost, and with it all records were out of reach.
+#[test]
+fn a_log_that_lacks_its_topic_id_is_that_of_the_topic_of_its_name_where_nobody_else_has_it() {
+    let id = TopicId::random();
+    let lost = |text: Option<&str>| {
+        let node = Node::new();
+        let (manager, _) = node.start();
+        let log = manager.get_or_create(&partition("t", 0), NewLog { directory: Some(node.ids[0]), ..new_log(id) });
+        append(&log.unwrap(), 3);
+        manager.shutdown(1, &BTreeMap::new());
+        match text {
+            Some(text) => fs::write(node.path("a/t-0/partition.metadata"), text).unwrap(),
+            None => fs::remove_file(node.path("a/t-0/partition.metadata")).unwrap(),
+        }
+        node.reborn()
+    };
+    let hosted = HostedPartition { topic_id: id, ..hosted() };
+    for text in [None, Some(""), Some("version: 0\ntopic_id: ?")] {
+        let node = lost(text);
+        let manager = node.open();
+        let repairs: Arc<Mutex<Vec<String>>> = Arc::default();
+        let told = repairs.clone();
+        let events = move |event: LoadEvent<'_>| {
+            if let LoadEvent::Loaded { report, .. } = event {
+                told.lock().extend(report.repairs.iter().map(|repair| repair.file.clone()));
+            }
+        };
+        let report =
+            manager.load(&|_, id| id.is_none().then(|| hosted.clone()).or(Some(hosted.clone())), Arc::new(events));
+        assert_eq!((report.loaded, report.strays), (1, vec![]));
+        assert_eq!(manager.get(&partition("t", 0)).unwrap().log_end_offset(), Offset(3));
+        assert_eq!(manager.topic_id(&partition("t", 0)), Some(id));
+        assert_eq!(node.text("a/t-0/partition.metadata"), format!("version: 0\ntopic_id: {id}"));
+        assert_eq!(*repairs.lock(), ["partition.metadata"]);
+    }
+    // Others have it; the log is of a later time than the topic, so of another one; the metadata does not know it.
+    let others = HostedPartition { damage: DamagePolicy::CutOff, ..hosted.clone() };
+    let newer = HostedPartition { leader_epoch: LeaderEpoch(-1), ..hosted.clone() };
+    for assigned in [Some(others), Some(newer), None] {
+        let node = lost(None);
+        let manager = node.open();
+        let report = manager.load(&|_, _| assigned.clone(), Arc::new(|_| {}));
+        assert_eq!((report.loaded, report.strays.len()), (0, 1));
+        assert!(report.strays[0].join("00000000000000000000.log").exists());
+    }
+}
+
+/// It was told of each time that it was read.
+#[test]
+fn a_checkpoint_that_cannot_be_read_is_replaced() {
+    let node = Node::new();
+    let (manager, _) = node.start();
+    let log = manager
+        .get_or_create(&partition("t", 0), NewLog { directory: Some(node.ids[0]), ..new_log(TopicId::random()) });
+    append(&log.unwrap(), 3);
+    manager.shutdown(1, &BTreeMap::new());
+    let whole = node.text(&format!("a/{RECOVERY_POINTS}"));
+    assert!(whole.contains("t 0 3"), "{whole}");
+    fs::write(node.path(&format!("a/{RECOVERY_POINTS}")), "0\n5\nt 0 x\n").unwrap();
+    let node = node.reborn();
+    let (manager, _) = node.start();
+    assert_eq!(manager.get(&partition("t", 0)).unwrap().log_end_offset(), Offset(3));
+    assert_eq!(node.text(&format!("a/{RECOVERY_POINTS}")), whole);
+}
+
 #[test]
 fn a_deleted_log_leaves_no_offsets_behind() {
     let node = Node::new();

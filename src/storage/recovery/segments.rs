@@ -1,9 +1,11 @@
 //! Looking at the batches of segments: what is whole, what is not, and the indexes that follow from it.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::storage::disk::OpenMode;
+use crate::storage::checkpoint::RECOVERY_POINTS;
+use crate::storage::disk::{DiskFile, OpenMode};
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::index_file::IndexError;
 use crate::storage::known_bugs::{self, KnownBug};
@@ -56,6 +58,19 @@ const COPY_BYTES: usize = 1 << 20;
 impl Recovery<'_> {
     /// Checks what is not trusted, repairs it, and finds the log's end.
     pub(super) fn check_segments(&mut self) -> io::Result<()> {
+        self.check_from_recovery_point()?;
+        if self.params.clean_shutdown || self.log_end_offset >= self.recovery_point || self.segments.is_empty() {
+            return Ok(());
+        }
+        // What was on disk is not there any more: then what is left was not only hit by a crash, and is not trusted either.
+        let found = format!("it is at {}, and the log ends at {}", self.recovery_point, self.log_end_offset);
+        self.repaired(RECOVERY_POINTS, found, "read all of the log");
+        self.recovery_point = Offset(0);
+        self.latest_epoch = LeaderEpoch::UNKNOWN;
+        self.check_from_recovery_point()
+    }
+
+    fn check_from_recovery_point(&mut self) -> io::Result<()> {
         let mut first_unflushed = self.first_unflushed();
         for n in 0..first_unflushed.min(self.segments.len()) {
             self.check_trusted(n)?;
@@ -86,9 +101,12 @@ impl Recovery<'_> {
                 false => continue,
             };
             match self.params.damage {
-                DamagePolicy::CutOff => {
+                DamagePolicy::CutOff | DamagePolicy::CutOffKeepingCopy => {
                     self.repaired(first, found, "deleted, and all segments behind it");
                     let removed = self.segments.split_off(n);
+                    for segment in &removed {
+                        self.keep_copy(segment, 0)?;
+                    }
                     self.remove_segments(removed)?;
                 }
                 DamagePolicy::KeepReadable => self.repaired(first, found, "kept it: readers see a gap in the offsets"),
@@ -148,7 +166,7 @@ impl Recovery<'_> {
             return last;
         }
         // One that ends there is on disk, but its indexes are not: they are synced when it is sealed, and what follows.
-        let recovery_point = self.params.recovery_point;
+        let recovery_point = self.recovery_point;
         let holds = self.segments.partition_point(|segment| segment.base_offset() < recovery_point).saturating_sub(1);
         holds.min(last)
     }
@@ -199,7 +217,7 @@ impl Recovery<'_> {
             None => self.start_over(&segment)?,
         };
         let next = self.segments.get(n + 1).map(|next| next.base_offset());
-        if !self.params.clean_shutdown && next.is_none_or(|next| next > self.params.recovery_point) {
+        if !self.params.clean_shutdown && next.is_none_or(|next| next > self.recovery_point) {
             self.lost_txn_indexes.insert(segment.base_offset());
         }
         let mut checked = self.scan(&segment, start, total, self.params.damage)?;
@@ -219,7 +237,7 @@ impl Recovery<'_> {
             // The indexes of the last segment go on being written to; what a crash left behind them must not stay.
             segment.seal().map_err(index_io)?;
         }
-        Ok(is_damaged && self.params.damage == DamagePolicy::CutOff)
+        Ok(is_damaged && self.params.damage.cuts_off())
     }
 
     /// The whole segment is to be read.
@@ -245,7 +263,7 @@ impl Recovery<'_> {
             let nothing_indexed = Start { position: 0, offset: base_offset, last_indexed: 0, named: None };
             return Ok(Some(segment.offset_index().last(Wait::ForDisk)?.map_or(nothing_indexed, from)));
         }
-        let flushed = self.params.recovery_point;
+        let flushed = self.recovery_point;
         if flushed <= base_offset {
             return Ok(None);
         }
@@ -289,7 +307,7 @@ impl Recovery<'_> {
             match scan.next() {
                 // A truncation that was not on disk, and what was appended since only in part.
                 Ok(Some((position, frame)))
-                    if policy == DamagePolicy::CutOff
+                    if policy.cuts_off()
                         && frame.leader_epoch().0 >= 0
                         && frame.leader_epoch() < checked.latest_epoch =>
                 {
@@ -318,7 +336,7 @@ impl Recovery<'_> {
                 Ok(None) => break,
                 Err(ScanError::Damaged { position, reason }) => {
                     let next = match policy {
-                        DamagePolicy::CutOff => None,
+                        DamagePolicy::CutOff | DamagePolicy::CutOffKeepingCopy => None,
                         DamagePolicy::KeepReadable => scan.skip_damage().map_err(scan_io)?,
                     };
                     checked.damaged.push(Damage { from: position, to: next.unwrap_or(end), reason });
@@ -374,6 +392,7 @@ impl Recovery<'_> {
         }
         self.lost_txn_indexes.insert(segment.base_offset());
         if is_tail {
+            self.keep_copy(segment, last.from)?;
             segment.cut_off(checked.next_offset, last.from).map_err(super::unreadable)?;
             // It may lie below the recovery point from now on, where nobody would look for what comes back.
             return segment.sync_all();
@@ -386,6 +405,47 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// Keeps what is about to be cut off from `from` on, if that is wanted and a batch can be read in it.
+    fn keep_copy(&mut self, segment: &LogSegment, from: u64) -> io::Result<()> {
+        let (file, base_offset, size) = (segment.file()?, segment.base_offset(), segment.size());
+        let mut scan = FullScan::new(&*file, base_offset, from, size, base_offset);
+        let is_wanted = self.params.damage == DamagePolicy::CutOffKeepingCopy
+            && match scan.next() {
+                Ok(frame) => frame.is_some(),
+                Err(ScanError::Damaged { .. }) => scan.skip_damage().map_err(scan_io)?.is_some(),
+                Err(error) => return Err(scan_io(error)),
+            };
+        if !is_wanted {
+            return Ok(());
+        }
+        let name = format!("{}.cut-off-at-{from}", FileName::new(base_offset, FileKind::Log));
+        let copy = self.context.disk.open(&self.dir.path().join(&name), OpenMode::Create)?;
+        copy.set_len(0)?;
+        self.copy_range(&*file, from..size, &*copy, 0)?;
+        copy.sync_data()?;
+        self.has_new_names = true;
+        self.repaired(
+            name,
+            "records that can be read were cut off",
+            "kept all that was cut off in it, for a person to look at",
+        );
+        self.context.disk.sync_dir(&self.dir.path())
+    }
+
+    /// Copies a stretch of a file to a position in another; returns where it ends there.
+    fn copy_range(&self, source: &dyn DiskFile, range: Range<u64>, target: &dyn DiskFile, to: u64) -> io::Result<u64> {
+        let mut buffer = vec![0; COPY_BYTES];
+        let (mut at, mut written) = (range.start, to);
+        while at < range.end {
+            let part = buffer.len().min((range.end - at) as usize);
+            source.read_exact_at(&mut buffer[..part], at)?;
+            target.write_all_at(&buffer[..part], written)?;
+            at += part as u64;
+            written += part as u64;
+        }
+        Ok(written)
+    }
+
     /// Replaces a segment's file by one without the damaged stretches.
     fn write_without(&mut self, segment: &Arc<LogSegment>, damaged: &[Damage]) -> io::Result<()> {
         let dir = self.dir.path();
@@ -395,16 +455,9 @@ impl Recovery<'_> {
         target.set_len(0)?;
         let ends = damaged.iter().map(|damage| damage.from).chain([segment.size()]);
         let starts = [0].into_iter().chain(damaged.iter().map(|damage| damage.to));
-        let mut buffer = vec![0; COPY_BYTES];
         let mut written = 0;
-        for (mut at, end) in starts.zip(ends) {
-            while at < end {
-                let part = buffer.len().min((end - at) as usize);
-                source.read_exact_at(&mut buffer[..part], at)?;
-                target.write_all_at(&buffer[..part], written)?;
-                at += part as u64;
-                written += part as u64;
-            }
+        for (start, end) in starts.zip(ends) {
+            written = self.copy_range(&*source, start..end, &*target, written)?;
         }
         target.sync_data()?;
         self.context.disk.rename(&cleaned, &name.path_in(&dir))?;

@@ -250,6 +250,117 @@ fn rebuilt_files_are_kafkas() {
     }
 }
 
+/// Whatever an index says: a fetch from each offset, and a search for each time, finds what it finds in the undamaged log.
+#[test]
+fn each_offset_and_time_is_found_by_itself() {
+    for name in ["damaged-partitions-clean", "damaged-partitions-unclean"] {
+        let fixture = Fixture::unpack(name);
+        let answers = |topic: &str| {
+            let (log, _) = fixture.open(&context(), &TopicPartition::new(topic, 0), DamagePolicy::KeepReadable);
+            let offsets = (0..102).map(|offset| {
+                let read = log.read(Offset(offset), 1, Offset(102), true, Wait::ForDisk).unwrap();
+                let mut bytes = bytes::BytesMut::new();
+                read.slice.read_into(&mut bytes).unwrap();
+                let batch = crate::record::batch::RecordBatch::parse(&bytes).unwrap();
+                (batch.base_offset().0, batch.last_offset().0)
+            });
+            let offsets: Vec<_> = offsets.collect();
+            assert!(offsets.iter().zip(0..).all(|((base, last), offset)| (*base..=*last).contains(&offset)), "{topic}");
+            let first = 1_795_935_600_000;
+            let times = (-1..105).map(|n| log.offset_for_timestamp(first + n * 100).unwrap().map(|found| found.offset));
+            (offsets, times.collect::<Vec<_>>())
+        };
+        let whole = answers("whole");
+        assert!(whole.1.iter().flatten().count() > 100);
+        for topic in [
+            "no-index",
+            "no-active-index",
+            "no-timeindex",
+            "empty-timeindex",
+            "index-odd-size",
+            "index-garbage",
+            "index-of-other-segment",
+            "active-index-garbage",
+            "swap",
+        ] {
+            assert_eq!(answers(topic), whole, "{name} {topic}");
+        }
+    }
+}
+
+/// A log that does not reach up to its recovery point was not only hit by a crash: nothing below the point is trusted
+/// then.
+#[test]
+fn all_is_read_when_the_log_ends_before_its_recovery_point() {
+    let fixture = Fixture::unpack_only("damaged-partitions-unclean", "flip-first-segment-0");
+    let context = context();
+    let mut params =
+        fixture.params(&context, &TopicPartition::new("flip-first-segment", 0), DamagePolicy::KeepReadable);
+    params.recovery_point = Offset(5000);
+    let (log, report) = Log::open(&context, params).unwrap();
+    let files: Vec<&str> = report.repairs.iter().map(|repair| &*repair.file).collect();
+    assert_eq!(files, ["recovery-point-offset-checkpoint", "00000000000000000000.log"], "{report:?}");
+    let found = found(&log);
+    assert!(found.uncommitted.starts_with("90 10..101 "), "{found:?}");
+    assert_eq!(log.recovery_point(), Offset(102));
+}
+
+/// A truncation or the next crash would miss them.
+#[test]
+fn producer_snapshots_are_made_anew_for_each_segment() {
+    for (name, topic, wanted) in [
+        ("damaged-partitions-clean", "no-snapshots", &[40, 72, 102][..]),
+        ("damaged-partitions-unclean", "no-snapshots", &[40, 72, 102]),
+        ("damaged-partitions-unclean", "empty-last-segment", &[40, 72]),
+    ] {
+        let dir = format!("{topic}-0");
+        let fixture = Fixture::unpack_only(name, &dir);
+        let (log, _) = fixture.open(&context(), &TopicPartition::new(topic, 0), DamagePolicy::KeepReadable);
+        log.close().unwrap();
+        let mut names: Vec<String> = std::fs::read_dir(fixture.data().join(dir))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".snapshot"))
+            .collect();
+        names.sort();
+        let wanted: Vec<String> = wanted.iter().map(|offset| format!("{offset:020}.snapshot")).collect();
+        assert_eq!(names, wanted, "{name} {topic}");
+    }
+}
+
+/// Of the metadata log what is cut off is kept, if some of it can be read: topics may be in it.
+#[test]
+fn readable_records_that_are_cut_off_are_kept_where_that_is_wanted() {
+    let dir = "flip-middle-segment-0";
+    for (topic, damage, kept) in [
+        (
+            "flip-middle-segment",
+            DamagePolicy::CutOffKeepingCopy,
+            &[("40.log.cut-off-at-0", 4379), ("72.log.cut-off-at-0", 6048)][..],
+        ),
+        ("flip-middle-segment", DamagePolicy::CutOff, &[]),
+        ("tail-cut", DamagePolicy::CutOffKeepingCopy, &[]),
+    ] {
+        let dir = dir.replace("flip-middle-segment", topic);
+        let fixture = Fixture::unpack_only("damaged-partitions-unclean", &dir);
+        let (log, report) = fixture.open(&context(), &TopicPartition::new(topic, 0), damage);
+        let mut copies: Vec<(String, u64)> = std::fs::read_dir(fixture.data().join(dir))
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().len()))
+            .filter(|(name, _)| name.contains("cut-off"))
+            .collect();
+        copies.sort();
+        let wanted: Vec<(String, u64)> =
+            kept.iter().map(|(name, len)| (format!("{}{name}", "0".repeat(18)), *len)).collect();
+        assert_eq!(copies, wanted, "{topic}");
+        let told = report.repairs.iter().filter(|repair| repair.file.contains("cut-off")).count();
+        assert_eq!(told, kept.len(), "{report:?}");
+        let (again, report) = reopen(&fixture, &log);
+        assert_eq!((again.log_end_offset(), report.repairs), (log.log_end_offset(), vec![]), "{topic}");
+    }
+}
+
 /// What is done to a file.
 #[derive(Clone, Debug)]
 enum Harm {

@@ -413,8 +413,13 @@ impl Node {
             on_failure: Arc::new(|failure| panic!("{failure:?}")),
         };
         let logs = LogManager::open(context, config).unwrap();
-        let hosted =
-            HostedPartition { config: Arc::new(compacted()), damage: DamagePolicy::KeepReadable, directory: None };
+        let hosted = HostedPartition {
+            topic_id: TopicId::random(),
+            leader_epoch: LeaderEpoch(0),
+            config: Arc::new(compacted()),
+            damage: DamagePolicy::KeepReadable,
+            directory: None,
+        };
         logs.load(&|_, _| Some(hosted.clone()), Arc::new(|_| {}));
         Node { root, logs }
     }
