@@ -320,7 +320,9 @@ fn a_replica_is_where_its_broker_says() {
     assert_eq!(directory(&cluster), DirectoryId(dirs[2]));
     // A lone replica lies in a directory whose id has changed: it is led again once that is known. Kafka leaves it without a leader.
     cluster.create(topic(3), &[1]);
-    cluster.register(&Cluster::request(1, 2).with_log_dirs(dirs[2..].to_vec())).unwrap();
+    let epoch = cluster.image.broker(BrokerId(1)).unwrap().epoch;
+    let request = Cluster::request(1, 2).with_previous_broker_epoch(epoch);
+    cluster.register(&request.with_log_dirs(dirs[2..].to_vec())).unwrap();
     cluster.beat(1, |request| request);
     assert_eq!(cluster.partition(topic(3)).split('/').next(), Some("-"));
     assert_eq!(assign(&mut cluster, dirs[2], &[(topic(3), 0)]), [0]);

@@ -336,7 +336,7 @@ fn readable_records_that_are_cut_off_are_kept_where_that_is_wanted() {
         (
             "flip-middle-segment",
             DamagePolicy::CutOffKeepingCopy,
-            &[("40.log.cut-off-at-0", 4379), ("72.log.cut-off-at-0", 6048)][..],
+            &[("40.log.cut-off-at-0", 7305), ("72.log.cut-off-at-0", 6048)][..],
         ),
         ("flip-middle-segment", DamagePolicy::CutOff, &[]),
         ("tail-cut", DamagePolicy::CutOffKeepingCopy, &[]),
