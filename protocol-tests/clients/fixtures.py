@@ -109,7 +109,7 @@ def change_hands(run, name):
     fixture = SOUND[name]
     data = unpack(run, name)
     special = SPECIAL.get(name, Special)(run, data)
-    kafkas = complaints(run, files(data))
+    kafkas = complaints(run, files(data)) if name.startswith("compacted") else []  # batches that compaction emptied keep their entries
     with run.new_broker("first", data=data, settings=fixture.settings) as broker:
         compare(offsets(run, broker), wanted(name), "at first")
         special.change()
@@ -118,7 +118,7 @@ def change_hands(run, name):
         broker.start()
         compare_handed_over(offsets(run, broker), written, "after a restart")
         broker.stop()
-    equal(complaints(run, files(data)), kafkas, "what Kafka's tool finds, and found before")
+    equal(complaints(run, files(data)), kafkas, "what Kafka's tool finds, and found in Kafka's own")
     special.files()
     if not with_kafka(run, fixture):
         return
@@ -362,16 +362,16 @@ def damaged(run, name):
     equal(complaints(run, [path for path in files(data) if path.with_suffix("") not in left]), [], "what Kafka's tool finds")
     if not with_kafka(run, directory):
         return
-    for path in data.iterdir():
-        if path.is_dir() and "-" not in path.name or path.name == "not-a-partition":
-            shutil.rmtree(path)  # Kafka does not start beside them
+    foreign = [path.name for path in data.iterdir() if path.name in directory.left()]
+    for path in foreign:
+        shutil.rmtree(data / path)  # Kafka does not start beside them
     with run.kafka(data=data, settings=SETTINGS) as kafka:
         run.use(kafka)
         eventually(lambda: compare_handed_over(offsets(run, kafka), written, "Kafka after it"))
         written = go_on(run, kafka, "made-by-kafka")
         kafka.stop()
     second = run.new_broker("second", data=data, settings=SETTINGS)
-    second.left = directory.left()
+    second.left = [path for path in directory.left() if path not in foreign]
     hand_over(run, second, written, "after Kafka", "made-again")
     second.new_loud_lines()
 
