@@ -89,6 +89,15 @@ impl ClientConfig {
         })
     }
 
+    /// That of a producer or a consumer.
+    pub fn of(role: &'static str, given: BTreeMap<String, String>, client_id: &str) -> Result<ClientConfig> {
+        addresses(BOOTSTRAP_SERVERS, given.get(BOOTSTRAP_SERVERS).map_or("", String::as_str)).map_err(|error| {
+            let message = format!("Failed to construct kafka {}", role.to_lowercase());
+            Error::new("org.apache.kafka.common.KafkaException", message).caused_by(error)
+        })?;
+        Ok(ClientConfig::new(given, client_id, 60_000)?.called(role))
+    }
+
     /// A number that is not below `least`; what was given for the key, or the default.
     pub fn number<N: FromStr + PartialOrd + Display>(&self, key: &str, default: N, least: N) -> Result<N> {
         let Some(text) = self.get(key) else { return Ok(default) };

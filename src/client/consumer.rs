@@ -37,8 +37,9 @@ use super::producer::Headers;
 use super::topics::text;
 use crate::protocol::ErrorCode;
 use crate::record::batch::TimestampType;
+use crate::types::{TopicName as Name, TopicPartition};
 pub use config::{ConsumerConfig, GroupProtocol, Reset};
-use shared::Shared;
+use shared::{Listener, Shared};
 
 /// Names of topics stand in the requests up to here, ids in those after it.
 const LAST_FETCH_WITH_NAMES: i16 = 12;
@@ -46,13 +47,10 @@ const LAST_FETCH_WITH_NAMES: i16 = 12;
 const NO_SESSION: i32 = 0;
 const FINAL_EPOCH: i32 = -1;
 
-/// A topic's name and the number of a partition.
-pub type TopicPartition = (Rc<str>, i32);
-
 /// A record that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consumed {
-    pub topic: Rc<str>,
+    pub topic: Name,
     pub partition: i32,
     pub offset: i64,
     /// In ms.
@@ -60,6 +58,20 @@ pub struct Consumed {
     pub key: Option<Vec<u8>>,
     pub value: Option<Vec<u8>>,
     pub headers: Headers,
+}
+
+impl Consumed {
+    /// Its partition.
+    pub fn place(&self) -> TopicPartition {
+        TopicPartition::new(self.topic.clone(), self.partition)
+    }
+}
+
+/// What happens to a member's partitions, ascending: those that are new, and those that are gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rebalance {
+    Assigned(Vec<TopicPartition>),
+    Revoked(Vec<TopicPartition>),
 }
 
 /// Which topics a member of a group wants.
@@ -102,10 +114,10 @@ struct Fetched {
 }
 
 impl Consumer {
-    fn new(config: ConsumerConfig) -> Consumer {
+    fn new(config: ConsumerConfig, listener: Option<Listener>) -> Consumer {
         let interval = config.auto_commit_interval;
         Consumer {
-            shared: Rc::new(Shared::new(Client::new(config.client.clone()), config)),
+            shared: Rc::new(Shared::new(Client::new(config.client.clone()), config, listener)),
             member: None,
             buffer: VecDeque::new(),
             fetches: FuturesUnordered::new(),
@@ -118,14 +130,28 @@ impl Consumer {
 
     /// Reads partitions from offsets, [`EARLIEST`] or [`LATEST`].
     pub fn assigned(config: ConsumerConfig, partitions: impl IntoIterator<Item = (TopicPartition, i64)>) -> Consumer {
-        let consumer = Consumer::new(config);
+        let consumer = Consumer::new(config, None);
         consumer.shared.assign(partitions.into_iter().collect());
         consumer
     }
 
     /// Reads what the group gives it.
     pub fn subscribed(config: ConsumerConfig, subscription: Subscription) -> Consumer {
-        let mut consumer = Consumer::new(config);
+        Consumer::member(config, subscription, None)
+    }
+
+    /// The same for somebody who wants to know what happens to the partitions, and commits by [`Consumer::commit`] what a
+    /// poll has given: until the next poll, no partition is given up.
+    pub fn listening(
+        config: ConsumerConfig,
+        subscription: Subscription,
+        listener: impl Fn(Rebalance) + 'static,
+    ) -> Consumer {
+        Consumer::member(config, subscription, Some(Box::new(listener)))
+    }
+
+    fn member(config: ConsumerConfig, subscription: Subscription, listener: Option<Listener>) -> Consumer {
+        let mut consumer = Consumer::new(config, listener);
         let shared = consumer.shared.clone();
         let member = match shared.config.group_protocol {
             GroupProtocol::Classic => tokio::task::spawn_local(classic::run(shared, subscription)),
@@ -142,6 +168,7 @@ impl Consumer {
 
     /// The records that come next; none if none have come in time. Not to be dropped halfway.
     pub async fn poll(&mut self, limit: Duration) -> Result<Vec<Consumed>> {
+        self.shared.use_records(false);
         let deadline =
             Instant::now().checked_add(limit).unwrap_or_else(|| Instant::now() + Duration::from_secs(u32::MAX.into()));
         loop {
@@ -151,6 +178,7 @@ impl Consumer {
             self.commit_now_and_then().await;
             let records = self.hand_out();
             if !records.is_empty() {
+                self.shared.use_records(true);
                 return Ok(records);
             }
             let wake = deadline.min(self.fetch(deadline).await?);
@@ -172,8 +200,9 @@ impl Consumer {
         while records.len() < self.shared.config.max_poll_records
             && let Some(record) = self.buffer.pop_front()
         {
-            let place = (record.topic.clone(), record.partition);
-            if let Some(position) = positions.get_mut(&place).filter(|position| position.offset <= record.offset) {
+            if let Some(position) =
+                positions.get_mut(&record.place()).filter(|position| position.offset <= record.offset)
+            {
                 position.offset = record.offset + 1;
                 records.push(record);
             }
@@ -194,7 +223,7 @@ impl Consumer {
         let mut positions = self.shared.positions.borrow_mut();
         let mut seen = BTreeSet::new();
         for record in unused {
-            let place = (record.topic, record.partition);
+            let place = record.place();
             if seen.insert(place.clone())
                 && let Some(position) = positions.get_mut(&place)
             {
@@ -208,7 +237,7 @@ impl Consumer {
         if config.auto_commit && self.member.is_some() && Instant::now() >= self.next_commit {
             self.next_commit = Instant::now() + config.auto_commit_interval;
             // What could not be committed now is with the next time.
-            let _ = timeout(config.client.request_timeout, offsets::commit(&self.shared)).await;
+            let _ = timeout(config.client.request_timeout, offsets::commit_positions(&self.shared)).await;
         }
     }
 
@@ -283,12 +312,13 @@ impl Consumer {
     fn request(&self, from: &BTreeMap<TopicPartition, i64>) -> FetchRequest {
         let config = &self.shared.config;
         let mut topics: Vec<FetchTopic> = Vec::new();
-        for ((topic, partition), offset) in from {
+        for (place, offset) in from {
+            let topic = &*place.topic;
             let asked = FetchPartition::default()
-                .with_partition(*partition)
+                .with_partition(place.partition.0)
                 .with_fetch_offset(*offset)
                 .with_partition_max_bytes(config.max_partition_fetch_bytes);
-            match topics.last_mut().filter(|last| last.topic.as_str() == &**topic) {
+            match topics.last_mut().filter(|last| last.topic.as_str() == topic) {
                 Some(last) => last.partitions.push(asked),
                 None => {
                     topics.push(FetchTopic::default().with_topic(TopicName(text(topic))).with_partitions(vec![asked]))
@@ -323,9 +353,9 @@ impl Consumer {
         };
         Error::check(answer.error_code, None::<String>)?;
         for topic in answer.responses {
-            let name: Rc<str> = topic.topic.as_str().into();
+            let name: Name = topic.topic.as_str().into();
             for data in topic.partitions {
-                let place = (name.clone(), data.partition_index);
+                let place = TopicPartition::new(name.clone(), data.partition_index);
                 let Some(&from) = fetched.from.get(&place) else { continue };
                 // It may have been given up meanwhile, or begun anew elsewhere.
                 let still =
@@ -351,7 +381,8 @@ impl Consumer {
                     false => Vec::new(),
                 };
                 let bytes = data.records.unwrap_or_default();
-                let decoded = decode::decode(&name, place.1, &bytes, from, aborted, self.shared.config.check_crcs)?;
+                let decoded =
+                    decode::decode(&name, data.partition_index, &bytes, from, aborted, self.shared.config.check_crcs)?;
                 if let (Some(next), Some(position)) =
                     (decoded.next_offset, self.shared.positions.borrow_mut().get_mut(&place))
                 {
@@ -363,14 +394,21 @@ impl Consumer {
         Ok(())
     }
 
+    /// Commits these offsets, once more where it may succeed in a moment.
+    pub async fn commit(&self, offsets: &BTreeMap<TopicPartition, i64>) -> Result<()> {
+        self.shared.client.retry("offsetCommit", async || offsets::commit(&self.shared, offsets).await).await
+    }
+
     /// Commits what was handed out, if that is wanted, and leaves the group.
     pub async fn close(mut self) {
         let limit = self.shared.config.client.request_timeout;
         if let Some(member) = self.member.take() {
             if self.shared.config.auto_commit {
                 // There is nothing more to be done about it.
-                let _ = timeout(limit, offsets::commit(&self.shared)).await;
+                let _ = timeout(limit, offsets::commit_positions(&self.shared)).await;
             }
+            self.shared.use_records(false);
+            self.shared.give_up();
             self.shared.closing.set(true);
             self.shared.wake_member.notify_one();
             // It leaves the group and ends, or the time is up.

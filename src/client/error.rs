@@ -98,6 +98,12 @@ impl Error {
         Error { retriable: false, ..self }
     }
 
+    /// The same, to be tried again where it says that something is not there.
+    pub fn for_another_try(self) -> Error {
+        let retriable = self.retriable || self.code.is_some_and(ErrorCode::retriable);
+        Error { retriable, ..self }
+    }
+
     pub fn is(&self, code: ErrorCode) -> bool {
         self.code == Some(code)
     }

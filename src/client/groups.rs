@@ -6,7 +6,9 @@ use bytes::Buf as _;
 use kafka_protocol::messages::consumer_group_describe_response::Assignment;
 use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use kafka_protocol::messages::offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
-use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use kafka_protocol::messages::offset_fetch_request::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
 use kafka_protocol::messages::{
     ConsumerGroupDescribeRequest, ConsumerProtocolAssignment, DeleteGroupsRequest, DescribeGroupsRequest, GroupId,
     ListGroupsRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, TopicName,
@@ -15,6 +17,7 @@ use kafka_protocol::protocol::Decodable as _;
 
 use super::cluster::{Client, Node, Target};
 use super::error::{Error, Result};
+use super::partitions::by_topic;
 use super::topics::text;
 use crate::config::java;
 use crate::protocol::ErrorCode;
@@ -182,7 +185,7 @@ async fn describe_classic(client: &Client, group: &str, coordinator: Node) -> Re
 }
 
 /// `ConsumerProtocolAssignment`, behind its version; nothing for a member that has none yet.
-pub fn embedded_assignment(mut bytes: bytes::Bytes) -> Result<ConsumerProtocolAssignment> {
+fn embedded_assignment(mut bytes: bytes::Bytes) -> Result<ConsumerProtocolAssignment> {
     if bytes.is_empty() {
         return Ok(ConsumerProtocolAssignment::default());
     }
@@ -190,7 +193,8 @@ pub fn embedded_assignment(mut bytes: bytes::Bytes) -> Result<ConsumerProtocolAs
     ConsumerProtocolAssignment::decode(&mut bytes, version.clamp(0, 3)).map_err(|error| malformed(&error))
 }
 
-fn embedded(bytes: bytes::Bytes) -> Result<Vec<TopicPartition>> {
+/// The partitions of an embedded assignment.
+pub fn embedded(bytes: bytes::Bytes) -> Result<Vec<TopicPartition>> {
     let assignment = embedded_assignment(bytes)?;
     let topics = assignment.assigned_partitions.iter();
     let all = topics.flat_map(|topic| {
@@ -211,66 +215,82 @@ pub struct Committed {
     pub leader_epoch: Option<i32>,
 }
 
-/// All that a group has committed.
-pub async fn committed(client: &Client, group: &str) -> Result<BTreeMap<TopicPartition, Committed>> {
-    let target = Target::GroupCoordinator(group.to_owned());
-    client
-        .retry("listConsumerGroupOffsets", async || {
-            let connection = client.connection(&target).await?;
-            let version = connection.versions.common::<OffsetFetchRequest>(LAST_WITH_NAMES)?;
-            let id = GroupId(text(group));
-            let request = match version >= FIRST_OFFSET_FETCH_OF_GROUPS {
-                true => OffsetFetchRequest::default().with_groups(vec![
-                    OffsetFetchRequestGroup::default().with_group_id(id).with_member_epoch(-1).with_topics(None),
-                ]),
-                false => OffsetFetchRequest::default().with_group_id(id).with_topics(None),
-            };
-            let answer = client.send_at_most(&target, &request, LAST_WITH_NAMES).await?;
-            Error::check(answer.error_code, None::<String>)?;
-            let mut offsets = BTreeMap::new();
-            let mut take = |topic: &TopicName, partition: i32, code: i16, offset: i64, epoch: i32| {
-                Error::check(code, None::<String>)?;
-                if offset >= 0 {
-                    let leader_epoch = (epoch >= 0).then_some(epoch);
-                    offsets.insert(TopicPartition::new(topic.as_str(), partition), Committed { offset, leader_epoch });
-                }
-                Ok::<_, Error>(())
-            };
-            for group in &answer.groups {
-                Error::check(group.error_code, None::<String>)?;
-                for topic in &group.topics {
-                    for of in &topic.partitions {
-                        take(
-                            &topic.name,
-                            of.partition_index,
-                            of.error_code,
-                            of.committed_offset,
-                            of.committed_leader_epoch,
-                        )?;
-                    }
-                }
-            }
-            for topic in &answer.topics {
-                for of in &topic.partitions {
-                    take(
-                        &topic.name,
-                        of.partition_index,
-                        of.error_code,
-                        of.committed_offset,
-                        of.committed_leader_epoch,
-                    )?;
-                }
-            }
-            Ok(offsets)
-        })
-        .await
+/// Which offsets are asked for, and by whom.
+#[derive(Clone, Copy, Debug)]
+pub struct OffsetFetch<'a> {
+    pub group: &'a str,
+    /// All, if not said.
+    pub partitions: Option<&'a [TopicPartition]>,
+    /// A member of the protocol `consumer`, with its epoch.
+    pub member: Option<(&'a str, i32)>,
+    /// Not while a transaction may still change them.
+    pub stable: bool,
 }
 
-/// Commits offsets in the name of a group without members.
-pub async fn commit(client: &Client, group: &str, offsets: &BTreeMap<TopicPartition, i64>) -> Result<()> {
-    if offsets.is_empty() {
-        return Ok(());
+/// All that a group has committed.
+pub async fn committed(client: &Client, group: &str) -> Result<BTreeMap<TopicPartition, Committed>> {
+    let fetch = OffsetFetch { group, partitions: None, member: None, stable: false };
+    client.retry("listConsumerGroupOffsets", async || fetch_offsets(client, fetch).await).await
+}
+
+/// Asks once for what a group has committed.
+pub async fn fetch_offsets(client: &Client, fetch: OffsetFetch<'_>) -> Result<BTreeMap<TopicPartition, Committed>> {
+    let target = Target::GroupCoordinator(fetch.group.to_owned());
+    let connection = client.connection(&target).await?;
+    let version = connection.versions.common::<OffsetFetchRequest>(LAST_WITH_NAMES)?;
+    let id = GroupId(text(fetch.group));
+    let topics = fetch.partitions.map(by_topic);
+    let request = OffsetFetchRequest::default().with_require_stable(fetch.stable);
+    let request = if version >= FIRST_OFFSET_FETCH_OF_GROUPS {
+        let topics = topics.map(|topics| {
+            let each = topics.into_iter().map(|(topic, partitions)| {
+                OffsetFetchRequestTopics::default().with_name(TopicName(text(topic))).with_partition_indexes(partitions)
+            });
+            each.collect()
+        });
+        let mut group = OffsetFetchRequestGroup::default().with_group_id(id).with_member_epoch(-1).with_topics(topics);
+        if let Some((member_id, epoch)) = fetch.member.filter(|_| version >= LAST_WITH_NAMES) {
+            group = group.with_member_id(Some(text(member_id))).with_member_epoch(epoch);
+        }
+        request.with_groups(vec![group])
+    } else {
+        let topics = topics.map(|topics| {
+            let each = topics.into_iter().map(|(topic, partitions)| {
+                OffsetFetchRequestTopic::default().with_name(TopicName(text(topic))).with_partition_indexes(partitions)
+            });
+            each.collect()
+        });
+        request.with_group_id(id).with_topics(topics)
+    };
+    let answer = client.send_at_most(&target, &request, LAST_WITH_NAMES).await?;
+    Error::check(answer.error_code, None::<String>)?;
+    answer.groups.iter().try_for_each(|group| Error::check(group.error_code, None::<String>))?;
+    // Both shapes of an answer, of which one is there.
+    let of_groups = answer.groups.iter().flat_map(|group| &group.topics).flat_map(|topic| {
+        topic.partitions.iter().map(|of| {
+            let at = TopicPartition::new(topic.name.as_str(), of.partition_index);
+            (at, of.error_code, of.committed_offset, of.committed_leader_epoch)
+        })
+    });
+    let of_one = answer.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|of| {
+            let at = TopicPartition::new(topic.name.as_str(), of.partition_index);
+            (at, of.error_code, of.committed_offset, of.committed_leader_epoch)
+        })
+    });
+    let mut offsets = BTreeMap::new();
+    for (at, code, offset, leader_epoch) in of_groups.chain(of_one) {
+        Error::check(code, None::<String>)?;
+        if offset >= 0 {
+            let leader_epoch = (leader_epoch >= 0).then_some(leader_epoch);
+            offsets.insert(at, Committed { offset, leader_epoch });
+        }
     }
+    Ok(offsets)
+}
+
+/// A request to commit offsets, in the name of nobody.
+fn commit_request(group: &str, offsets: &BTreeMap<TopicPartition, i64>) -> OffsetCommitRequest {
     let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
     for (partition, offset) in offsets {
         topics.entry(&partition.topic).or_default().push(
@@ -284,18 +304,47 @@ pub async fn commit(client: &Client, group: &str, offsets: &BTreeMap<TopicPartit
     let topics = topics.into_iter().map(|(topic, partitions)| {
         OffsetCommitRequestTopic::default().with_name(TopicName(text(topic))).with_partitions(partitions)
     });
-    let request = OffsetCommitRequest::default()
+    OffsetCommitRequest::default()
         .with_group_id(GroupId(text(group)))
         .with_generation_id_or_member_epoch(-1)
-        .with_topics(topics.collect());
+        .with_topics(topics.collect())
+}
+
+/// A member that commits.
+#[derive(Clone, Copy, Debug)]
+pub struct Committer<'a> {
+    pub member_id: &'a str,
+    /// Or its epoch.
+    pub generation_id: i32,
+    pub instance_id: Option<&'a str>,
+}
+
+/// Commits offsets once, in the name of a member or of a group without members.
+pub async fn commit_once(
+    client: &Client,
+    group: &str,
+    committer: Option<Committer<'_>>,
+    offsets: &BTreeMap<TopicPartition, i64>,
+) -> Result<()> {
+    let mut request = commit_request(group, offsets);
+    if let Some(Committer { member_id, generation_id, instance_id }) = committer {
+        request = request
+            .with_generation_id_or_member_epoch(generation_id)
+            .with_member_id(text(member_id))
+            .with_group_instance_id(instance_id.map(text));
+    }
     let target = Target::GroupCoordinator(group.to_owned());
-    client
-        .retry("alterConsumerGroupOffsets", async || {
-            let answer = client.send_at_most(&target, &request, LAST_WITH_NAMES).await?;
-            let mut partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
-            partitions.try_for_each(|partition| Error::check(partition.error_code, None::<String>))
-        })
-        .await
+    let answer = client.send_at_most(&target, &request, LAST_WITH_NAMES).await?;
+    let mut partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
+    partitions.try_for_each(|partition| Error::check(partition.error_code, None::<String>))
+}
+
+/// Commits offsets in the name of a group without members.
+pub async fn commit(client: &Client, group: &str, offsets: &BTreeMap<TopicPartition, i64>) -> Result<()> {
+    if offsets.is_empty() {
+        return Ok(());
+    }
+    client.retry("alterConsumerGroupOffsets", async || commit_once(client, group, None, offsets).await).await
 }
 
 /// Deletes a group.
@@ -316,13 +365,11 @@ pub async fn delete_offsets(
     group: &str,
     partitions: &[TopicPartition],
 ) -> Result<BTreeMap<TopicPartition, Result<()>>> {
-    let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
-    for partition in partitions {
-        let entry = OffsetDeleteRequestPartition::default().with_partition_index(partition.partition.0);
-        topics.entry(&partition.topic).or_default().push(entry);
-    }
-    let topics = topics.into_iter().map(|(topic, partitions)| {
-        OffsetDeleteRequestTopic::default().with_name(TopicName(text(topic))).with_partitions(partitions)
+    let topics = by_topic(partitions).into_iter().map(|(topic, partitions)| {
+        let partitions = partitions
+            .into_iter()
+            .map(|partition| OffsetDeleteRequestPartition::default().with_partition_index(partition));
+        OffsetDeleteRequestTopic::default().with_name(TopicName(text(topic))).with_partitions(partitions.collect())
     });
     let request = OffsetDeleteRequest::default().with_group_id(GroupId(text(group))).with_topics(topics.collect());
     let target = Target::GroupCoordinator(group.to_owned());

@@ -50,7 +50,8 @@ pub async fn list(client: &Client, wanted: &BTreeMap<TopicPartition, i64>, read_
     at_leaders(client, "listOffsets", &partitions, asked).await
 }
 
-async fn ask(
+/// Asks a leader once.
+pub async fn ask(
     client: &Client,
     leader: i32,
     partitions: &[TopicPartition],

@@ -86,6 +86,15 @@ async fn at_nodes<R>(
     outcomes.into_inner()
 }
 
+/// The numbers of partitions, by topic.
+pub fn by_topic<'p>(partitions: impl IntoIterator<Item = &'p TopicPartition>) -> BTreeMap<&'p str, Vec<i32>> {
+    let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    for partition in partitions {
+        topics.entry(&partition.topic).or_default().push(partition.partition.0);
+    }
+    topics
+}
+
 /// The leader of each partition, as any broker knows it.
 pub async fn leaders(client: &Client, partitions: &[TopicPartition]) -> Result<Vec<(TopicPartition, Result<i32>)>> {
     let topics: BTreeSet<&str> = partitions.iter().map(|partition| &*partition.topic).collect();

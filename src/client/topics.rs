@@ -95,7 +95,8 @@ pub async fn describe(client: &Client, names: &[String], at_once: i32) -> Result
     Ok(topics)
 }
 
-async fn describe_once(client: &Client, names: &[String], at_once: i32) -> Result<Vec<Description>> {
+/// Asks once for these topics, ascending by name.
+pub async fn describe_once(client: &Client, names: &[String], at_once: i32) -> Result<Vec<Description>> {
     let mut sorted: Vec<&String> = names.iter().collect();
     sorted.sort();
     let topics: Vec<TopicRequest> =

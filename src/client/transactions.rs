@@ -1,7 +1,5 @@
 //! Transactions as their coordinators and the partitions' leaders tell them, and the ends that an administrator puts to them.
 
-use std::collections::BTreeMap;
-
 use kafka_protocol::messages::describe_producers_request::TopicRequest;
 use kafka_protocol::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use kafka_protocol::messages::{
@@ -11,7 +9,7 @@ use kafka_protocol::messages::{
 
 use super::cluster::{Client, Node, Target};
 use super::error::{Error, Result};
-use super::partitions::{Outcomes, at_leaders, at_node};
+use super::partitions::{Outcomes, at_leaders, at_node, by_topic};
 use super::topics::text;
 use crate::protocol::ErrorCode;
 use crate::types::TopicPartition;
@@ -212,11 +210,7 @@ pub struct Producer {
 /// The producers of partitions, as the leaders know them, or as `broker` does.
 pub async fn producers(client: &Client, partitions: &[TopicPartition], broker: Option<i32>) -> Outcomes<Vec<Producer>> {
     let ask = async |node: i32, partitions: &[TopicPartition]| {
-        let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-        for partition in partitions {
-            topics.entry(&partition.topic).or_default().push(partition.partition.0);
-        }
-        let topics = topics.into_iter().map(|(topic, partitions)| {
+        let topics = by_topic(partitions).into_iter().map(|(topic, partitions)| {
             TopicRequest::default().with_name(text(topic).into()).with_partition_indexes(partitions)
         });
         let request = DescribeProducersRequest::default().with_topics(topics.collect());

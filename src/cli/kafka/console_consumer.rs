@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
+use super::console::{INTERRUPTED, signaled};
 use super::console_producer::key_values;
 use super::message_formatter::{self, Formatter};
 use super::options::{Kind, Options, Spec};
@@ -15,6 +15,7 @@ use super::{Stop, complain, conclude, say, uncaught};
 use crate::client::consumer::{EARLIEST, GroupProtocol, LATEST, Subscription};
 use crate::client::log::{self, Level};
 use crate::client::{Consumed, Consumer, ConsumerConfig, Error, block_on, config};
+use crate::types::TopicPartition;
 
 const ABOUT: &str = "This tool helps to read data from Kafka topics and outputs it to standard output.";
 const LOGGER: &str = "org.apache.kafka.tools.consumer.ConsoleConsumer";
@@ -228,14 +229,10 @@ struct Task {
     events: bool,
 }
 
-/// Exit codes of a process that a signal ends.
-const INTERRUPTED: u8 = 130;
-const TERMINATED: u8 = 143;
-
 async fn consume(task: Task) -> u8 {
     let mut consumer = match task.start {
         Start::Partition(topic, partition, offset) => {
-            Consumer::assigned(task.config, [((topic.as_str().into(), partition), offset)])
+            Consumer::assigned(task.config, [(TopicPartition::new(topic.as_str(), partition), offset)])
         }
         Start::Subscription(subscription) => {
             if task.config.group_protocol == GroupProtocol::Classic {
@@ -257,17 +254,6 @@ async fn consume(task: Task) -> u8 {
         say!("shutdown_complete");
     }
     code
-}
-
-async fn signaled() -> u8 {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => INTERRUPTED,
-        _ = terminate.recv() => TERMINATED,
-    }
 }
 
 struct Printed {

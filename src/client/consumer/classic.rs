@@ -17,10 +17,10 @@ use tokio::time::{Instant, timeout};
 
 use super::assignor::{Member, range};
 use super::shared::{Shared, Topic};
-use super::{Subscription, TopicPartition, back_off, offsets};
+use super::{Rebalance, Subscription, back_off, offsets};
 use crate::client::connection::Connection;
 use crate::client::error::{Error, Result};
-use crate::client::groups::{embedded_assignment, malformed};
+use crate::client::groups::{self, malformed};
 use crate::client::topics::text;
 use crate::protocol::ErrorCode;
 
@@ -104,14 +104,19 @@ impl MemberOfGroup {
             return Ok(ended);
         }
         *self.shared.member.borrow_mut() = (self.id.clone(), joined.generation_id);
-        self.shared.take_over(partitions(synced.assignment)?).await?;
+        let mut partitions = groups::embedded(synced.assignment)?;
+        partitions.sort();
+        self.shared.take_over(partitions.clone(), &[Rebalance::Assigned(partitions)]).await?;
         let ended = self.heartbeat(joined.generation_id, is_leader, known).await;
+        if matches!(ended, Ok(Ended::Rebalance)) {
+            self.shared.until_done().await;
+        }
         if self.shared.config.auto_commit && matches!(ended, Ok(Ended::Rebalance)) {
             // What could not be committed is read once more by somebody.
-            let _ = timeout(self.shared.config.client.request_timeout, offsets::commit(&self.shared)).await;
+            let _ = timeout(self.shared.config.client.request_timeout, offsets::commit_positions(&self.shared)).await;
         }
         if !matches!(ended, Ok(Ended::Closing)) {
-            self.shared.assign(Default::default());
+            self.shared.give_up();
         }
         ended
     }
@@ -313,18 +318,10 @@ fn embedded(message: &impl kafka_protocol::protocol::Encodable) -> Result<Bytes>
     Ok(bytes.freeze())
 }
 
-/// What a member was given.
-fn partitions(bytes: Bytes) -> Result<Vec<TopicPartition>> {
-    let assignment = embedded_assignment(bytes)?;
-    let topics = assignment.assigned_partitions.iter();
-    let places =
-        topics.flat_map(|topic| topic.partitions.iter().map(|&partition| (topic.topic.as_str().into(), partition)));
-    Ok(places.collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::TopicPartition;
 
     #[test]
     fn embedded_messages_have_their_version_before_them() {
@@ -333,8 +330,9 @@ mod tests {
             ConsumerProtocolAssignment::default().with_assigned_partitions(vec![topic]).with_user_data(None);
         let bytes = embedded(&assignment).unwrap();
         assert_eq!(&bytes[..2], [0, 1]);
-        assert_eq!(partitions(bytes).unwrap(), [("t".into(), 1), ("t".into(), 2)]);
-        assert_eq!(partitions(Bytes::new()).unwrap(), []);
-        assert!(partitions(Bytes::from_static(&[0])).is_err());
+        let given = groups::embedded(bytes).unwrap();
+        assert_eq!(given, [1, 2].map(|partition| TopicPartition::new("t", partition)));
+        assert_eq!(groups::embedded(Bytes::new()).unwrap(), []);
+        assert!(groups::embedded(Bytes::from_static(&[0])).is_err());
     }
 }

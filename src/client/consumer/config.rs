@@ -52,7 +52,7 @@ pub struct ConsumerConfig {
 impl ConsumerConfig {
     /// From Kafka's keys. A key that is not known means nothing here.
     pub fn new(given: BTreeMap<String, String>, client_id: &str) -> Result<ConsumerConfig> {
-        let client = ClientConfig::new(given, client_id, 60_000)?.called("Consumer");
+        let client = ClientConfig::of("Consumer", given, client_id)?;
         let number = |key: &str, default: i32, least: i32| client.number(key, default, least);
         let ms = |key: &str, default: i32| Ok(Duration::from_millis(number(key, default, 0)? as u64));
         let flag = |key: &str, default: bool| match client.get(key).map(str::trim) {
@@ -83,6 +83,17 @@ impl ConsumerConfig {
             "consumer" => GroupProtocol::Consumer,
             _ => GroupProtocol::Classic,
         };
+        let (protocol, others): (_, &[&str]) = match group_protocol {
+            GroupProtocol::Classic => ("CLASSIC", &["group.remote.assignor"]),
+            GroupProtocol::Consumer => {
+                ("CONSUMER", &["partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms"])
+            }
+        };
+        let others: Vec<&str> = others.iter().copied().filter(|key| client.get(key).is_some()).collect();
+        if !others.is_empty() {
+            let others = others.join(", ");
+            return Err(Error::config(format!("{others} cannot be set when group.protocol={protocol}")));
+        }
         let text = |key: &str| client.get(key).map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
         Ok(ConsumerConfig {
             group_id: text("group.id"),

@@ -9,11 +9,11 @@ use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeart
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::shared::Shared;
-use super::{Subscription, TopicPartition, back_off, offsets};
+use super::{Rebalance, Subscription, back_off, offsets};
 use crate::client::error::{Error, Result};
 use crate::client::topics::text;
 use crate::protocol::ErrorCode;
-use crate::types::TopicId;
+use crate::types::{TopicId, TopicPartition};
 
 /// A member that joins has this epoch, one that leaves the other two.
 const JOINING: i32 = 0;
@@ -86,7 +86,7 @@ impl Member {
                 Some(ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch) => {
                     self.epoch = JOINING;
                     self.owned = None;
-                    self.shared.assign(BTreeMap::new());
+                    self.shared.give_up();
                     continue;
                 }
                 Some(code)
@@ -165,9 +165,9 @@ impl Member {
     fn owned_now(&self) -> BTreeMap<TopicId, Vec<i32>> {
         let positions = self.shared.positions.borrow();
         let mut owned: BTreeMap<TopicId, Vec<i32>> = BTreeMap::new();
-        for (topic, partition) in positions.keys() {
-            if let Some((id, _)) = self.names.iter().find(|(_, name)| **name == **topic) {
-                owned.entry(*id).or_default().push(*partition);
+        for place in positions.keys() {
+            if let Some((id, _)) = self.names.iter().find(|(_, name)| **name == *place.topic) {
+                owned.entry(*id).or_default().push(place.partition.0);
             }
         }
         owned
@@ -183,15 +183,29 @@ impl Member {
         let places: Vec<TopicPartition> = wanted
             .iter()
             .filter_map(|(id, partitions)| Some((self.names.get(id)?, partitions)))
-            .flat_map(|(name, partitions)| partitions.iter().map(|&partition| (name.as_str().into(), partition)))
+            .flat_map(|(name, partitions)| {
+                partitions.iter().map(|&partition| TopicPartition::new(name.as_str(), partition))
+            })
             .collect();
         let config = &self.shared.config;
-        let gives_up = self.shared.positions.borrow().keys().any(|place| !places.contains(place));
-        if config.auto_commit && gives_up {
-            // What could not be committed is read once more by somebody.
-            let _ = timeout(config.client.request_timeout, offsets::commit(&self.shared)).await;
+        let owned: Vec<TopicPartition> = self.shared.positions.borrow().keys().cloned().collect();
+        let given_up: Vec<TopicPartition> = owned.iter().filter(|place| !places.contains(place)).cloned().collect();
+        let mut added: Vec<TopicPartition> = places.iter().filter(|place| !owned.contains(place)).cloned().collect();
+        added.sort();
+        let mut events = Vec::new();
+        if !given_up.is_empty() {
+            self.shared.until_done().await;
+            if config.auto_commit {
+                // What could not be committed is read once more by somebody.
+                let _ = timeout(config.client.request_timeout, offsets::commit_positions(&self.shared)).await;
+            }
+            events.push(Rebalance::Revoked(given_up));
         }
-        self.shared.client.retry("offsetFetch", async || self.shared.take_over(places.clone()).await).await?;
+        if !events.is_empty() || !added.is_empty() {
+            events.push(Rebalance::Assigned(added));
+        }
+        let take_over = async || self.shared.take_over(places.clone(), &events).await;
+        self.shared.client.retry("offsetFetch", take_over).await?;
         Ok(self.owned_now() != before)
     }
 

@@ -9,12 +9,12 @@ use kafka_protocol::messages::{MetadataRequest, TopicName};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{ConsumerConfig, EARLIEST, LATEST, Position, Reset, Subscription, TopicPartition};
+use super::{ConsumerConfig, EARLIEST, LATEST, Position, Rebalance, Reset, Subscription};
 use crate::client::cluster::{Client, Target};
 use crate::client::error::{Error, Result};
 use crate::client::topics::text;
 use crate::protocol::ErrorCode;
-use crate::types::TopicId;
+use crate::types::{TopicId, TopicPartition};
 
 /// A topic as the cluster tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,10 +41,18 @@ pub struct Shared {
     pub changed: Notify,
     pub wake_member: Notify,
     pub closing: Cell<bool>,
+    /// Is told what happens to the partitions, and commits by itself.
+    listener: Option<Listener>,
+    /// Records were handed out that the listener may still commit.
+    in_use: Cell<bool>,
+    done: Notify,
 }
 
+/// See [`Shared::tell`].
+pub type Listener = Box<dyn Fn(Rebalance)>;
+
 impl Shared {
-    pub fn new(client: Client, config: ConsumerConfig) -> Shared {
+    pub fn new(client: Client, config: ConsumerConfig, listener: Option<Listener>) -> Shared {
         Shared {
             client,
             config,
@@ -57,6 +65,9 @@ impl Shared {
             changed: Notify::new(),
             wake_member: Notify::new(),
             closing: Cell::new(false),
+            listener,
+            in_use: Cell::new(false),
+            done: Notify::new(),
         }
     }
 
@@ -84,6 +95,40 @@ impl Shared {
         self.changed.notify_one();
     }
 
+    /// Gives all partitions up.
+    pub fn give_up(&self) {
+        let all: Vec<TopicPartition> = self.positions.borrow().keys().cloned().collect();
+        self.assign(BTreeMap::new());
+        if !all.is_empty() {
+            self.tell(Rebalance::Revoked(all));
+        }
+    }
+
+    fn tell(&self, event: Rebalance) {
+        if let Some(listener) = &self.listener {
+            listener(event);
+        }
+    }
+
+    /// Notes whether what was handed out is still worked with.
+    pub fn use_records(&self, in_use: bool) {
+        self.in_use.set(in_use && self.listener.is_some());
+        if !in_use {
+            self.done.notify_one();
+        }
+    }
+
+    /// Waits until nothing that was handed out is worked with any more, as long as the group may wait for it.
+    pub async fn until_done(&self) {
+        let deadline = Instant::now() + Duration::from_millis(self.config.max_poll_interval_ms as u64);
+        while self.in_use.get() && Instant::now() < deadline {
+            tokio::select! {
+                () = self.done.notified() => {}
+                () = tokio::time::sleep_until(deadline) => {}
+            }
+        }
+    }
+
     /// How long it was without partitions before it got some.
     pub fn idle(&self) -> Duration {
         self.idle.get()
@@ -97,7 +142,7 @@ impl Shared {
             Reset::None => {
                 return Err(Error::new(
                     "org.apache.kafka.clients.consumer.NoOffsetForPartitionException",
-                    format!("Undefined offset with no reset policy for partitions: [{}-{}]", place.0, place.1),
+                    format!("Undefined offset with no reset policy for partitions: [{place}]"),
                 ));
             }
         };
@@ -119,7 +164,7 @@ impl Shared {
             let mut topics: Vec<String> = positions
                 .keys()
                 .filter(|place| !leaders.contains_key(*place))
-                .map(|(topic, _)| topic.to_string())
+                .map(|place| place.topic.to_string())
                 .collect();
             topics.dedup();
             topics
@@ -170,7 +215,7 @@ impl Shared {
                 continue;
             }
             for partition in &topic.partitions {
-                let place = (name.as_str().into(), partition.partition_index);
+                let place = TopicPartition::new(name.as_str(), partition.partition_index);
                 match partition.leader_id.0 {
                     ..0 => leaders.remove(&place),
                     leader => leaders.insert(place, leader),
@@ -185,7 +230,8 @@ impl Shared {
     }
 
     /// Takes over what the member is given, from where the group has committed.
-    pub async fn take_over(&self, places: Vec<TopicPartition>) -> Result<()> {
+    /// `events` are told when it has them.
+    pub async fn take_over(&self, places: Vec<TopicPartition>, events: &[Rebalance]) -> Result<()> {
         let new: Vec<TopicPartition> = {
             let positions = self.positions.borrow();
             places.iter().filter(|place| !positions.contains_key(*place)).cloned().collect()
@@ -194,7 +240,7 @@ impl Shared {
             true => BTreeMap::new(),
             false => super::offsets::committed(self, &new).await?,
         };
-        let start = |place: &TopicPartition| committed.get(place).copied().filter(|&offset| offset >= 0);
+        let start = |place: &TopicPartition| committed.get(place).copied();
         let missing: Vec<TopicPartition> = new.iter().filter(|place| start(place).is_none()).cloned().collect();
         self.assign(
             places
@@ -205,6 +251,7 @@ impl Shared {
                 })
                 .collect(),
         );
+        events.iter().for_each(|event| self.tell(event.clone()));
         missing.iter().try_for_each(|place| self.reset(place))
     }
 

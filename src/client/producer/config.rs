@@ -53,7 +53,7 @@ pub struct ProducerConfig {
 impl ProducerConfig {
     /// From Kafka's keys. A key that is not known means nothing here.
     pub fn new(given: BTreeMap<String, String>, client_id: &str) -> Result<ProducerConfig> {
-        let client = ClientConfig::new(given, client_id, 60_000)?.called("Producer");
+        let client = ClientConfig::of("Producer", given, client_id)?;
         let number = |key: &str, default: i64, least: i64| client.number(key, default, least);
         let ms = |key: &str, default: i64| Ok(Duration::from_millis(number(key, default, 0)? as u64));
         let bytes = |key: &str, default: i64| Ok(number(key, default, 0)? as usize);
