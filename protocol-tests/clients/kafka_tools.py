@@ -22,6 +22,7 @@ MAIN = {
     "kafka-consumer-perf-test": TOOLS + "ConsumerPerformance",
     "kafka-delete-records": TOOLS + "DeleteRecordsCommand",
     "kafka-dump-log": TOOLS + "DumpLogSegments",
+    "kafka-e2e-latency": TOOLS + "EndToEndLatency",
     "kafka-features": TOOLS + "FeatureCommand",
     "kafka-get-offsets": TOOLS + "GetOffsetShell",
     "kafka-groups": TOOLS + "GroupsCommand",
@@ -33,8 +34,26 @@ MAIN = {
     "kafka-share-groups": TOOLS + "consumer.group.ShareGroupCommand",
     "kafka-topics": TOOLS + "TopicCommand",
     "kafka-transactions": TOOLS + "TransactionsCommand",
+    "kafka-verifiable-consumer": TOOLS + "VerifiableConsumer",
+    "kafka-verifiable-producer": TOOLS + "VerifiableProducer",
     "move-replicas": "MoveReplicas",
 }
+
+
+# They end their JVM themselves, and have their last word when it ends: each call needs one of its own.
+ALONE = ("kafka-verifiable-consumer", "kafka-verifiable-producer")
+
+
+def java(jars):
+    return [machine.java(), "-Xmx512m", "-XX:+UseSerialGC", "-Xlog:disable",
+            f"-Dlog4j2.configurationFile={machine.HERE / 'clients/log4j2-tools.properties'}", "-cp", ":".join(map(str, jars))]
+
+
+def alone(tool, arguments, timeout=90):
+    """Exit status, standard output and standard error of a tool in a JVM of its own."""
+    command = [*java(sorted(machine.kafka_jars().glob("*.jar"))), MAIN[tool], *arguments]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+    return done.returncode, done.stdout, done.stderr
 
 
 class KafkaTools:
@@ -92,9 +111,7 @@ class KafkaTools:
         jars = sorted(machine.kafka_jars().glob("*.jar"))
         tools = [jar for jar in jars if jar.name.startswith(("kafka-tools-4", "kafka_2.13-"))]
         others = [machine.java_classes(), *(jar for jar in jars if jar not in tools)]
-        command = [machine.java(), "-Xmx512m", "-XX:+UseSerialGC", "-Xlog:disable",
-                   f"-Dlog4j2.configurationFile={machine.HERE / 'clients/log4j2-tools.properties'}",
-                   "-cp", ":".join(map(str, others)), "KafkaTools", *tools]
+        command = [*java(others), "KafkaTools", *tools]
         self.jvm = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def stop(self):

@@ -11,6 +11,7 @@ import time
 
 from confluent_kafka import Consumer, Producer
 
+from .kafka_tools import ALONE, alone
 from .suite import short, test
 
 FILES = {
@@ -249,7 +250,6 @@ kafka-transactions {s} describe-producers --help
 kafka-transactions {s} describe-producers --topic {t} --partition x
 kafka-transactions {s} describe-producers --topic {t} --partition 0
 kafka-transactions {s} describe-producers --topic {t} --partition 1 --broker-id 1
-kafka-transactions {q} describe-producers --topic {t} --partition 7
 kafka-transactions {q} describe-producers --topic {t}.none --partition 0 --broker-id 7
 kafka-transactions {s} find-hanging
 kafka-transactions {s} find-hanging --help
@@ -299,6 +299,34 @@ kafka-groups {s} --list --streams
 kafka-groups {s} --list --streams --consumer
 kafka-groups {s} --list --share --protocol share
 kafka-groups {s} --list --consumer --group-type consumer
+"""
+
+VERIFIABLE = """
+kafka-verifiable-producer
+kafka-verifiable-producer --topic x
+kafka-verifiable-producer {s} --topic x --acks 2
+kafka-verifiable-producer {s} --topic x --command-config /none
+kafka-verifiable-producer --bootstrap-server nowhere --topic x
+kafka-verifiable-producer {s} --topic {t}.v --max-messages 3 --value-prefix 7 --repeating-keys 2 --acks 1
+kafka-verifiable-producer {s} --topic {t}.v --max-messages 2 --throughput 100 --message-create-time 5 --acks 0
+kafka-verifiable-consumer
+kafka-verifiable-consumer {s} --topic x --group-id g --group-protocol z
+kafka-verifiable-consumer {s} --topic x --group-id g --group-protocol consumer --session-timeout 6000
+kafka-verifiable-consumer {s} --topic {t}.v --group-id {t} --max-messages 2 --verbose
+kafka-verifiable-consumer {s} --topic {t}.v --group-id {t} --max-messages 1
+kafka-verifiable-consumer {s} --topic {t}.v --group-id {t}.c --group-protocol consumer --max-messages 3 --enable-autocommit
+kafka-verifiable-consumer {s} --topic {t}.v --group-id {t}.n --reset-policy none
+kafka-e2e-latency
+kafka-e2e-latency --help
+kafka-e2e-latency a b
+kafka-e2e-latency {s} --nonesuch
+kafka-e2e-latency {s}
+kafka-e2e-latency {s} --topic x --num-records 0 --producer-acks all --record-size 1
+kafka-e2e-latency {s} --topic x --num-records 1 --producer-acks 0 --record-size 1
+kafka-e2e-latency {s} --topic x --num-records x --producer-acks all --record-size 1
+kafka-e2e-latency {s} --topic bad,name --num-records 1 --producer-acks all --record-size 1
+kafka-e2e-latency {s} --topic {t}.e --num-records 2 --producer-acks 1 --record-size 10 --num-headers 2 --record-header-size -1
+kafka-e2e-latency {b} {t}.e 1 all 5
 """
 
 
@@ -354,7 +382,7 @@ def directories(text):
 def transaction_tables(text):
     """The tables of kafka-transactions without widths, which follow names, and without what differs from call to call."""
     header, _, rows = text.partition("\n")
-    if not re.match(r"TransactionalId|CoordinatorId|ProducerId|Topic ", header):
+    if not re.match(r"(TransactionalId|CoordinatorId|ProducerId|Topic) *\t", header):
         return text
     names = header.split()
     changing = {"ProducerId", "LastTimestamp", "CurrentTransactionStartTimeMs", "TransactionDurationMs"}
@@ -364,10 +392,23 @@ def transaction_tables(text):
     return "\n".join([" ".join(names), *sorted("|".join(row) for row in table)])
 
 
+def events(text):
+    """Lines of JSON with their members in order, and latencies, without what differs from call to call."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith('{"timestamp":'):
+            event = json.loads(line)
+            del event["timestamp"]
+            event.pop("avg_throughput", None)
+            line = json.dumps(event, sort_keys=True)
+        line = re.sub(r"^(\d+\t|Avg latency: )[\d.]+", r"\1…", line)
+        lines.append(re.sub(r"(th = )\d+", r"\1…", line) if line.startswith("Percentiles:") else line)
+    return "\n".join(lines)
+
+
 def plain(text, topic, folder):
     text = transaction_tables(text.replace('Exception in thread "main" ', ""))
-    text = re.sub(r"(deadlineMs|tries|nextAllowedTryMs)=\d+|timed out at \d+ after \d+ attempt", r"\1=…", text)
-    text = directories(help_texts(usage(arguments(without_frames(text)))))
+    text = events(directories(help_texts(usage(arguments(without_frames(text))))))
     text = text.replace(topic, "TOPIC").replace(str(folder), "FOLDER")
     text = re.sub(r"\[\d{4}-\d\d-\d\d [\d:]{8},\d{3}\]", "[TIME]", text)
     text = re.sub(r"TopicId: [\w-]{22}", "TopicId: ID", text)
@@ -392,9 +433,11 @@ def compare(run, lines):
 
     def outcome(side, line):
         topic, folder = sides[side]
-        line = line.replace("{q}", "{s} --command-config {f}/quick.properties").replace("{s}", f"--bootstrap-server {run.bootstrap}")
+        line = line.replace("{q}", "{s} --command-config {f}/quick.properties").replace("{s}", f"--bootstrap-server {run.bootstrap}").replace("{b}", run.bootstrap)
         words = [word.format(t=topic, f=folder, c=f"{run.topic}-common") for word in line.split()]
-        if side == "kafkas":
+        if side == "kafkas" and words[0] in ALONE:
+            status, out, errors = alone(words[0], words[1:])
+        elif side == "kafkas":
             status, out, errors = run.tools.output(words[0], words[1:], "", 90, fresh=False)
         else:
             done = subprocess.run([binary, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90)
@@ -472,6 +515,13 @@ def groups(run):
         consumer.commit(asynchronous=False)
         consumer.close()
     compare(run, GROUPS)
+
+
+@test(ottla_only=True)
+def verifiable(run):
+    for side in ("ours", "kafkas"):
+        run.create_topic(f"{run.topic}-{side}.v", 1)
+    compare(run, VERIFIABLE)
 
 
 @test(ottla_only=True)

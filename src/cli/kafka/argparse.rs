@@ -157,11 +157,12 @@ pub struct Grammar {
     /// The heading of the commands behind the arguments, and what stands for one of them. Without it they are positional
     /// arguments, and stand first.
     pub titled: Option<(&'static str, &'static str)>,
+    pub sections: &'static [Section],
 }
 
 impl Grammar {
     pub const EMPTY: Grammar =
-        Grammar { program: "", about: "", arguments: &[], exclusive: &[], commands: &[], titled: None };
+        Grammar { program: "", about: "", arguments: &[], exclusive: &[], commands: &[], titled: None, sections: &[] };
 }
 
 /// Why there is nothing to do.
@@ -251,6 +252,14 @@ impl Arguments {
         match missing.or_else(|| arguments.missing(arguments.known(), exclusive)) {
             Some(missing) => Err(missing),
             None => Ok(arguments),
+        }
+    }
+
+    /// The same for a tool that takes no arguments for the question what it is.
+    pub fn parse_or_help(grammar: &'static Grammar, words: &[String]) -> Result<Arguments, End> {
+        match words {
+            [] => Err(End::Help(help::text(grammar, None))),
+            words => Arguments::parse(grammar, words),
         }
     }
 

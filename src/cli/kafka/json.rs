@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::client::Error;
+use super::say;
+use crate::client::{Error, epoch_ms};
 use crate::config::java;
 
 /// A fault of the tools' own.
@@ -75,6 +76,17 @@ pub fn texts(value: &Value, name: &str) -> Result<Vec<String>, Error> {
         item.as_str().map(str::to_owned).ok_or_else(|| mapping(format!("Expected `String` value, received {item}")))
     };
     array(field(value, name)?)?.iter().map(each).collect()
+}
+
+/// Prints a line of JSON for something that has happened now.
+pub fn say_event(name: &str, members: Value) {
+    let mut event = Map::new();
+    event.insert("timestamp".to_owned(), epoch_ms().into());
+    event.insert("name".to_owned(), name.into());
+    if let Value::Object(members) = members {
+        event.extend(members);
+    }
+    say!("{}", Value::Object(event));
 }
 
 /// An object with its members as a Java `HashMap` has them.

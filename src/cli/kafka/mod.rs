@@ -23,6 +23,7 @@ mod consumer_groups;
 mod consumer_perf_test;
 mod delete_records;
 mod dump_log;
+mod e2e_latency;
 mod features;
 mod get_offsets;
 mod groups;
@@ -40,6 +41,8 @@ mod table;
 mod topic_filter;
 mod topics;
 mod transactions;
+mod verifiable_consumer;
+mod verifiable_producer;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -77,6 +80,7 @@ pub const TOOLS: &[Tool] = &[
     Tool { name: "kafka-consumer-perf-test", run: consumer_perf_test::run },
     Tool { name: "kafka-delete-records", run: delete_records::run },
     Tool { name: "kafka-dump-log", run: dump_log::run },
+    Tool { name: "kafka-e2e-latency", run: e2e_latency::run },
     Tool { name: "kafka-features", run: features::run },
     Tool { name: "kafka-get-offsets", run: get_offsets::run },
     Tool { name: "kafka-groups", run: groups::run },
@@ -87,6 +91,8 @@ pub const TOOLS: &[Tool] = &[
     Tool { name: "kafka-reassign-partitions", run: reassign_partitions::run },
     Tool { name: "kafka-topics", run: topics::run },
     Tool { name: "kafka-transactions", run: transactions::run },
+    Tool { name: "kafka-verifiable-consumer", run: verifiable_consumer::run },
+    Tool { name: "kafka-verifiable-producer", run: verifiable_producer::run },
 ];
 
 /// Those that work on this machine's processes and files rather than with a broker.

@@ -98,6 +98,16 @@ impl Spec {
     pub const fn required(self) -> Spec {
         Spec { required: true, ..self }
     }
+
+    /// Whether a word behind an option is its argument, where it may have none: a negative number looks like an option.
+    fn may_be_argument(&self, word: &str) -> bool {
+        match self.kind {
+            Kind::Text | Kind::OneOf(_) => option_text(word).is_none(),
+            Kind::Integer => word.parse::<i32>().is_ok(),
+            Kind::Long => word.parse::<i64>().is_ok(),
+            Kind::Double => word.parse::<f64>().is_ok(),
+        }
+    }
 }
 
 /// Those that every tool has.
@@ -159,7 +169,7 @@ impl Options {
                         format!("Option {} requires an argument", spec.name),
                     )
                 })?),
-                (Takes::MaybeArgument, None) => words.next_if(|word| option_text(word).is_none()).cloned(),
+                (Takes::MaybeArgument, None) => words.next_if(|word| spec.may_be_argument(word)).cloned(),
             };
             match (spec.separator, value) {
                 (Some(separator), Some(value)) => {
@@ -401,6 +411,7 @@ mod tests {
         Spec::with_argument("partitions", "# of partitions", "A count.").of(Kind::Integer),
         Spec::with_argument("timeout", "ms", "A time.").of(Kind::Long).default(&["5000"]),
         Spec::with_optional_argument("state", "states", "States."),
+        Spec::with_optional_argument("size", "bytes", "A size.").of(Kind::Integer).default(&["0"]),
     ];
 
     fn parse(line: &str) -> Result<Options, Error> {
@@ -427,6 +438,9 @@ mod tests {
         assert!(options.has("state") && options.has("list") && !options.has_argument("state"));
         assert_eq!(parse("--state a").unwrap().values("state"), ["a"]);
         assert_eq!(parse("--topic=").unwrap().text("topic").unwrap(), "");
+        assert_eq!(parse("--size -1 --list").unwrap().integer("size").unwrap(), Some(-1));
+        let options = parse("--size x --list").unwrap();
+        assert!(options.has("list") && options.integer("size").unwrap() == Some(0) && options.rest == ["x"]);
     }
 
     #[test]

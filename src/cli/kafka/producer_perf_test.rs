@@ -254,12 +254,7 @@ async fn produce(load: Load) -> Result<(), Error> {
             producer.commit_transaction().await?;
             transaction_begun = None;
         }
-        if load.throughput >= 0.0 {
-            let due = Duration::try_from_secs_f64((number + 1) as f64 / load.throughput).unwrap_or(Duration::MAX);
-            if due > begun.elapsed() {
-                tokio::time::sleep(due - begun.elapsed()).await;
-            }
-        }
+        keep_pace(begun, number + 1, load.throughput).await;
     }
     if load.transaction.is_some() && transaction_begun.is_some() {
         producer.commit_transaction().await?;
@@ -273,6 +268,17 @@ async fn produce(load: Load) -> Result<(), Error> {
         print_metrics(&all.lock());
     }
     Ok(())
+}
+
+/// Waits until so many records are due, so many in a second; not at all with a negative `throughput`.
+pub async fn keep_pace(begun: Instant, sent: u64, throughput: f64) {
+    if throughput < 0.0 {
+        return;
+    }
+    let due = Duration::try_from_secs_f64(sent as f64 / throughput).unwrap_or(Duration::MAX);
+    if due > begun.elapsed() {
+        tokio::time::sleep(due - begun.elapsed()).await;
+    }
 }
 
 /// Of the producer's metrics those that this one keeps.

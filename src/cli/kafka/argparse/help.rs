@@ -63,8 +63,13 @@ fn forms(arguments: &[Argument], exclusive: &[Exclusive]) -> Vec<String> {
 
 /// The arguments of a group; a line may break between them.
 fn group_forms(group: &Exclusive, arguments: &[Argument]) -> Vec<String> {
-    let (open, close) = if group.required { ('(', ')') } else { ('[', ']') };
     let of_group: Vec<&Argument> = arguments.iter().filter(|argument| group.names.contains(&argument.name())).collect();
+    if let [alone] = of_group[..]
+        && group.required
+    {
+        return vec![form(alone)];
+    }
+    let (open, close) = if group.required { ('(', ')') } else { ('[', ']') };
     let last = of_group.len().saturating_sub(1);
     let piece = |(at, argument): (usize, &&Argument)| {
         let opening = if at == 0 { String::from(open) } else { String::new() };
@@ -112,7 +117,7 @@ pub fn text(grammar: &Grammar, command: Option<&Command>) -> String {
     }
     text.push_str("\noptional arguments:\n");
     entry(&mut text, "  -h, --help", "show this help message and exit");
-    let sections = command.map_or(&[][..], |command| command.sections);
+    let sections = command.map_or(grammar.sections, |command| command.sections);
     let arguments = command.map_or(grammar.arguments, |command| command.arguments);
     let in_section = |argument: &&Argument| sections.iter().any(|section| section.names.contains(&argument.name()));
     arguments.iter().filter(|argument| !in_section(argument)).for_each(|argument| describe(&mut text, argument));
