@@ -121,6 +121,9 @@ def verify_log(run):
         broker.stop()
 
 
+# What a repair does not bring back, and what these tests take away.
+LOST_LOG = r"WARN the partition's log is not there: .* partition=(no|empty)-partition-dir-0"
+NO_LOG_STARTS = r"WARN checkpoint is missing.*/log-start-offset-checkpoint"
 # Nobody has the records of a segment that is gone: told at each start after which the log is looked at.
 LOST_SEGMENT = r"WARN log was repaired partition=no-middle-segment-0 .* are missing before it .*kept it"
 
@@ -153,11 +156,11 @@ def repaired(run, name):
     assert not short, short
 
 
-@test(own_broker=True, ottla_only=True)
+@test(own_broker=True, ottla_only=True, expected_log=[LOST_LOG, NO_LOG_STARTS])
 def repair_after_an_end_in_order(run):
     repaired(run, "damaged-partitions-clean")
 
 
-@test(own_broker=True, ottla_only=True, expected_log=[LOST_SEGMENT])
+@test(own_broker=True, ottla_only=True, expected_log=[LOST_LOG, LOST_SEGMENT])
 def repair_after_a_kill(run):
     repaired(run, "damaged-partitions-unclean")
