@@ -1,11 +1,14 @@
 """The program under the names of Kafka's tools, beside Kafka's own on the same broker: what they print, to both streams, and exit statuses.
 
-A command line has `{t}` for a topic of its side's own, `{c}` for the beginning of names that are for both, `{f}` for a folder, and `{s}` for the connection. Of a stack trace the heads count,
-of a usage the options: their explanations are in our own words.
+A command line has `{t}` for a topic of its side's own, `{c}` for the beginning of names that are for both, `{f}` for a folder, `{s}` for the connection, and ` < FILE` for standard input. Of a
+stack trace the heads count, of a usage the options: their explanations are in our own words.
 """
 
 import json
+import os
+import pathlib
 import re
+import shlex
 import subprocess
 import time
 
@@ -13,6 +16,8 @@ from confluent_kafka import Consumer, Producer
 
 from .kafka_tools import ALONE, alone
 from .suite import short, test
+
+SIDES = ("ottlas", "kafkas")  # names of topics are the same width
 
 FILES = {
     "delete.json": {"partitions": [{"topic": "{t}", "partition": 0, "offset": 3}, {"topic": "{t}", "partition": 1, "offset": -1}], "version": 1},
@@ -338,12 +343,12 @@ def without_frames(text):
 
 def usage(text):
     """The options of a usage's table, and what stands before it."""
-    head, table, rows = text.partition("\nOption ")
-    if not table:
+    found = re.search(r"(?m)^Option +Description", text)
+    if not found:
         return text
-    lines = (table.lstrip("\n") + rows).splitlines()
+    head, lines = text[:found.start()], text[found.start():].splitlines()
     width = lines[0].index("Description")
-    return head + "\n" + "\n".join(line[:width].rstrip() for line in lines if line[:width].strip())
+    return head + "\n".join(line[:width].rstrip() for line in lines if line[:width].strip())
 
 
 def arguments(text):
@@ -420,33 +425,39 @@ def plain(text, topic, folder):
     return text.rstrip()
 
 
-def compare(run, lines):
+def compare(run, lines, files=FILES, plain=plain):
+    """`files` are JSON, or text as it stands; `plain` makes two outputs comparable."""
     sides = {}
-    for side in ("ours", "kafkas"):
+    for side in SIDES:
         topic, folder = f"{run.topic}-{side}", run.folder / side
         folder.mkdir()
-        for name, content in FILES.items():
-            (folder / name).write_text(json.dumps(content).replace("{t}", topic))
+        for name, content in files.items():
+            text = content if isinstance(content, str) else json.dumps(content)
+            (folder / name).write_text(text.replace("{t}", topic))
         (folder / "quick.properties").write_text("request.timeout.ms=1000\ndefault.api.timeout.ms=1500\n")
         sides[side] = topic, folder
     binary = run.session.broker().binary
 
     def outcome(side, line):
         topic, folder = sides[side]
+        line, _, source = line.partition(" < ")
         line = line.replace("{q}", "{s} --command-config {f}/quick.properties").replace("{s}", f"--bootstrap-server {run.bootstrap}").replace("{b}", run.bootstrap)
-        words = [word.format(t=topic, f=folder, c=f"{run.topic}-common") for word in line.split()]
+        words = [word.format(t=topic, f=folder, c=f"{run.topic}-common") for word in shlex.split(line)]
+        source = folder / source if source else pathlib.Path(os.devnull)
         if side == "kafkas" and words[0] in ALONE:
             status, out, errors = alone(words[0], words[1:])
         elif side == "kafkas":
-            status, out, errors = run.tools.output(words[0], words[1:], "", 90, fresh=False)
+            status, out, errors = run.tools.output(words[0], words[1:], source, 90, fresh=False)
         else:
-            done = subprocess.run([binary, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90)
+            # The other side keeps its warnings back, too.
+            environment = {**os.environ, "OTTLA_LOG": "error"}
+            done = subprocess.run([binary, *words], stdin=source.open(), capture_output=True, text=True, errors="replace", timeout=90, env=environment)
             status, out, errors = done.returncode, done.stdout, done.stderr
         return {"status": status, "output": plain(out, topic, folder), "errors": plain(errors, topic, folder)}
 
     differences = []
     for line in filter(None, lines.splitlines()):
-        ours, kafkas = outcome("ours", line), outcome("kafkas", line)
+        ours, kafkas = outcome("ottlas", line), outcome("kafkas", line)
         for what in ours:
             if ours[what] != kafkas[what]:
                 differences.append(f"{line}\n  {what}, ours:   {short(ours[what])}\n  {what}, Kafka's: {short(kafkas[what])}")
@@ -454,7 +465,7 @@ def compare(run, lines):
 
 
 def filled(run):
-    for side in ("ours", "kafkas"):
+    for side in SIDES:
         topic = run.create_topic(f"{run.topic}-{side}", 2)
         for partition in range(2):
             run.kcat("-P", "-t", topic, "-p", partition, input="".join(f"{n}\n" for n in range(10)))
@@ -490,7 +501,7 @@ def transactions(run):
     """On each side one that is open and one that has ended."""
     filled(run)
     producers = []
-    for side in ("ours", "kafkas"):
+    for side in SIDES:
         topic = f"{run.topic}-{side}"
         for ends in (True, False):
             producer = Producer({"bootstrap.servers": run.bootstrap, "transactional.id": topic + (".done" if ends else ""), "transaction.timeout.ms": 60000})
@@ -510,7 +521,7 @@ def groups(run):
     filled(run)
     for number, protocol in enumerate(("classic", "classic", "consumer")):
         consumer = Consumer({"bootstrap.servers": run.bootstrap, "group.id": f"{run.topic}-{number}", "group.protocol": protocol, "auto.offset.reset": "earliest", "enable.auto.commit": False})
-        consumer.subscribe([f"{run.topic}-ours"])
+        consumer.subscribe([f"{run.topic}-{SIDES[0]}"])
         assert consumer.consume(1, timeout=30), f"no record for a group of the protocol {protocol}"
         consumer.commit(asynchronous=False)
         consumer.close()
@@ -519,7 +530,7 @@ def groups(run):
 
 @test(ottla_only=True)
 def verifiable(run):
-    for side in ("ours", "kafkas"):
+    for side in SIDES:
         run.create_topic(f"{run.topic}-{side}.v", 1)
     compare(run, VERIFIABLE)
 

@@ -15,6 +15,19 @@ use crate::config::properties;
 pub const BOOTSTRAP_SERVERS: &str = "bootstrap.servers";
 pub const BOOTSTRAP_CONTROLLERS: &str = "bootstrap.controllers";
 
+/// The settings among those known here that are longs.
+const LONGS: [&str; 9] = [
+    "linger.ms",
+    "max.block.ms",
+    "buffer.memory",
+    "retry.backoff.ms",
+    "retry.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "reconnect.backoff.max.ms",
+    "metadata.max.age.ms",
+    "socket.connection.setup.timeout.ms",
+];
+
 /// How a client is to behave.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
@@ -56,8 +69,9 @@ impl ClientConfig {
         let bootstrap = addresses(key, given.get(key).map_or("", String::as_str))?;
         let ms = |key: &str, default: u64| -> Result<Duration> {
             let Some(text) = given.get(key) else { return Ok(Duration::from_millis(default)) };
+            let kind = if LONGS.contains(&key) { "LONG" } else { "INT" };
             let not_a_number =
-                || Error::config(format!("Invalid value {text} for configuration {key}: Not a number of type INT"));
+                || Error::config(format!("Invalid value {text} for configuration {key}: Not a number of type {kind}"));
             let value: i64 = text.trim().parse().map_err(|_| not_a_number())?;
             match u64::try_from(value) {
                 Ok(value) => Ok(Duration::from_millis(value)),
@@ -102,7 +116,8 @@ impl ClientConfig {
     pub fn number<N: FromStr + PartialOrd + Display>(&self, key: &str, default: N, least: N) -> Result<N> {
         let Some(text) = self.get(key) else { return Ok(default) };
         let value: N = text.trim().parse().map_err(|_| {
-            Error::config(format!("Invalid value {text} for configuration {key}: Not a number of type INT"))
+            let kind = if LONGS.contains(&key) { "LONG" } else { "INT" };
+            Error::config(format!("Invalid value {text} for configuration {key}: Not a number of type {kind}"))
         })?;
         match value >= least {
             true => Ok(value),
@@ -149,13 +164,15 @@ pub fn read_properties(path: &Path) -> Result<BTreeMap<String, String>> {
 /// Encryption and authentication are not built into the tools: that is said, instead of waiting for an answer that
 /// will never come.
 fn check_protocol(given: &BTreeMap<String, String>) -> Result<()> {
-    match given.get("security.protocol").map(|protocol| protocol.trim().to_uppercase()).as_deref() {
+    let given = given.get("security.protocol").map(|protocol| protocol.trim());
+    match given.map(str::to_uppercase).as_deref() {
         None | Some("PLAINTEXT") => Ok(()),
         Some(protocol @ ("SSL" | "SASL_PLAINTEXT" | "SASL_SSL")) => Err(Error::config(format!(
             "security.protocol={protocol}: these tools speak PLAINTEXT only so far; use a PLAINTEXT listener, or Apache Kafka's own tools"
         ))),
-        Some(other) => Err(Error::config(format!(
-            "Invalid value {other} for configuration security.protocol: String must be one of (case insensitive): PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL"
+        Some(_) => Err(Error::config(format!(
+            "Invalid value {} for configuration security.protocol: String must be one of (case insensitive): SASL_SSL, PLAINTEXT, SSL, SASL_PLAINTEXT",
+            given.unwrap_or_default()
         ))),
     }
 }

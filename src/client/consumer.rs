@@ -41,6 +41,8 @@ use crate::types::{TopicName as Name, TopicPartition};
 pub use config::{ConsumerConfig, GroupProtocol, Reset};
 use shared::{Listener, Shared};
 
+/// A position that is looked up by the time that [`Reset::ByDuration`] is before now.
+const BY_DURATION: i64 = -100;
 /// Names of topics stand in the requests up to here, ids in those after it.
 const LAST_FETCH_WITH_NAMES: i16 = 12;
 /// No fetch session.
@@ -365,6 +367,12 @@ impl Consumer {
                 }
                 match ErrorCode::from_code(data.error_code) {
                     Some(ErrorCode::None) => {}
+                    Some(ErrorCode::OffsetOutOfRange) if self.shared.config.reset == Reset::None => {
+                        return Err(Error::new(
+                            "org.apache.kafka.clients.consumer.OffsetOutOfRangeException",
+                            format!("Fetch position {from} is out of range for partition {place}"),
+                        ));
+                    }
                     Some(ErrorCode::OffsetOutOfRange) => {
                         self.shared.reset(&place)?;
                         continue;

@@ -7,6 +7,8 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::error::Error;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Warn,
@@ -24,6 +26,24 @@ pub fn write(level: Level, logger: &str, message: impl fmt::Display) {
     };
     // Nobody may be there to read it.
     let _ = writeln!(io::stderr(), "[{}] {level} {message} ({logger})", timestamp(SystemTime::now()));
+}
+
+/// Writes one event about a failure, whose trace stands behind it.
+pub fn write_failure(level: Level, logger: &str, message: impl fmt::Display, error: &Error) {
+    if lets_through(std::env::var("OTTLA_LOG").as_deref().unwrap_or_default(), level) {
+        write(level, logger, message);
+        let _ = writeln!(io::stderr(), "{}", error.trace());
+    }
+}
+
+/// The cluster holds a topic's name to be none.
+pub fn invalid_topic(role: &str, client_id: &str, group_id: Option<&str>, topic: &str) {
+    let group = group_id.map(|group| format!(", groupId={group}")).unwrap_or_default();
+    write(
+        Level::Error,
+        "org.apache.kafka.clients.Metadata",
+        format_args!("[{role} clientId={client_id}{group}] Metadata response reported invalid topics [{topic}]"),
+    );
 }
 
 /// By the level in the setting that is for no module alone.

@@ -128,6 +128,37 @@ pub fn sized_table(entries: usize) -> u32 {
     if entries as u64 * 4 > u64::from(made_for) * 3 { made_for * 2 } else { made_for }
 }
 
+/// `java.time.Duration.parse` of `P1DT2H3M4.5S`, in ms.
+pub fn duration_ms(text: &str) -> Option<i64> {
+    fn sum(text: &str, units: &[(char, f64)]) -> Option<f64> {
+        let (mut sum, mut rest, mut units) = (0.0, text, units.iter());
+        while !rest.is_empty() {
+            let end = rest.find(|letter: char| letter.is_ascii_alphabetic())?;
+            let unit = rest[end..].chars().next()?;
+            let (_, ms) = units.find(|(name, _)| *name == unit)?;
+            if unit != 'S' && rest[..end].contains('.') {
+                return None;
+            }
+            sum += rest[..end].parse::<f64>().ok()? * ms;
+            rest = &rest[end + 1..];
+        }
+        Some(sum)
+    }
+    let upper = text.to_uppercase();
+    let (sign, rest) = match upper.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, upper.strip_prefix('+').unwrap_or(&upper)),
+    };
+    let rest = rest.strip_prefix('P').filter(|rest| !rest.is_empty())?;
+    let (date, time) = match rest.split_once('T') {
+        Some((_, "")) => return None,
+        Some((date, time)) => (date, time),
+        None => (rest, ""),
+    };
+    let ms = sum(date, &[('D', 86_400_000.0)])? + sum(time, &[('H', 3_600_000.0), ('M', 60_000.0), ('S', 1000.0)])?;
+    Some((sign * ms) as i64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::console::{INTERRUPTED, signaled};
+use super::console::signaled;
 use super::console_producer::key_values;
 use super::message_formatter::{self, Formatter};
 use super::options::{Kind, Options, Spec};
-use super::{Stop, complain, conclude, say, uncaught};
+use super::{Stop, complain, conclude, say, uncaught, uncaught_in_main};
 use crate::client::consumer::{EARLIEST, GroupProtocol, LATEST, Subscription};
 use crate::client::log::{self, Level};
 use crate::client::{Consumed, Consumer, ConsumerConfig, Error, block_on, config};
+use crate::config::java;
 use crate::types::TopicPartition;
 
 const ABOUT: &str = "This tool helps to read data from Kafka topics and outputs it to standard output.";
@@ -52,7 +53,7 @@ const OPTIONS: &[Spec] = &[
     Spec::with_argument("key-deserializer", "deserializer for keys", "The class that reads keys."),
     Spec::with_argument("value-deserializer", "deserializer for values", "The class that reads values."),
     Spec::flag("enable-systest-events", "Tell of the consumer's end on standard output."),
-    Spec::with_argument("isolation-level", "String", "read_committed leaves out what was not committed.")
+    Spec::with_argument("isolation-level", "", "read_committed leaves out what was not committed.")
         .default(&["read_uncommitted"]),
     Spec::with_argument("group", "consumer group id", "The group to be a member of."),
 ];
@@ -66,11 +67,21 @@ pub fn run(words: &[String]) -> u8 {
         Err(error) => return conclude(Err(Options::usage_of(OPTIONS, error.message())), uncaught),
     };
     let prepared = check(&options).and_then(|()| {
-        let config = ConsumerConfig::new(settings(&options)?, "console-consumer")?;
+        let start_at = numbers(&options)?;
+        let settings = settings(&options)?;
+        Ok((start_at, settings, formatter(&options)?))
+    });
+    let (offset, settings, formatter) = match prepared {
+        Ok(prepared) => prepared,
+        Err(Stop::Failed(error)) => return uncaught_in_main(&error),
+        Err(stop) => return conclude(Err(stop), uncaught),
+    };
+    let prepared = ConsumerConfig::new(settings, "console-consumer").and_then(|config| {
+        recommend_next_protocol(&options, &config);
         Ok(Task {
-            start: start(&options)?,
-            formatter: formatter(&options)?,
-            limit: options.integer("max-messages")?.filter(|&limit| limit != -1),
+            start: start(&options, offset)?,
+            formatter,
+            limit: limit(&options)?,
             timeout: options.long("timeout-ms")?.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis),
             skip_errors: options.has("skip-message-on-error"),
             events: options.has("enable-systest-events"),
@@ -79,9 +90,31 @@ pub fn run(words: &[String]) -> u8 {
     });
     match prepared {
         Ok(task) => block_on(consume(task)),
-        Err(stop) => conclude(Err(stop), |error| {
-            log::write(Level::Error, LOGGER, format_args!("Unknown error when running consumer: \n{}", error.trace()));
-        }),
+        Err(error) => {
+            unknown_error(&error);
+            1
+        }
+    }
+}
+
+fn unknown_error(error: &Error) {
+    log::write_failure(Level::Error, LOGGER, "Unknown error when running consumer: ", error);
+}
+
+/// Kafka's tool finds out about the numbers at several times: about this one when it reads records.
+fn limit(options: &Options) -> Result<Option<i32>, Error> {
+    let limit = options.integer("max-messages");
+    if limit.is_err() {
+        complain!("Processed a total of 0 messages");
+    }
+    Ok(limit?.filter(|&limit| limit != -1))
+}
+
+fn recommend_next_protocol(options: &Options, config: &ConsumerConfig) {
+    if !options.has("partition") && config.group_protocol == GroupProtocol::Classic {
+        complain!(
+            "The consumer rebalance protocol (KIP-848) is production-ready! Set group.protocol=consumer to try it out. See https://kafka.apache.org/documentation/#consumer_rebalance_protocol"
+        );
     }
 }
 
@@ -121,6 +154,8 @@ fn settings(options: &Options) -> Result<BTreeMap<String, String>, Stop> {
     let group = options.value("group")?.map(str::to_owned);
     let groups: BTreeSet<&String> = group.iter().chain(file.get("group.id")).chain(given.get("group.id")).collect();
     if groups.len() > 1 {
+        let mut groups: Vec<&str> = groups.iter().map(|group| group.as_str()).collect();
+        java::in_hash_order(&mut groups);
         let named: Vec<String> = groups.iter().map(|group| format!("'{group}'")).collect();
         return Err(options.usage(format!(
             "The group ids provided in different places (directly using '--group', via '--consumer-property', or via '--consumer.config') do not match. Detected group ids: {}",
@@ -173,7 +208,7 @@ fn formatter(options: &Options) -> Result<Formatter, Stop> {
         );
     }
     let mut properties = match options.value("formatter-config")? {
-        Some(path) => config::read_properties(Path::new(path))?,
+        Some(path) => config::read_properties(Path::new(path)).map_err(|error| options.usage(error.message()))?,
         None => BTreeMap::new(),
     };
     for (option, key) in [("key-deserializer", "key.deserializer"), ("value-deserializer", "value.deserializer")] {
@@ -191,7 +226,9 @@ enum Start {
     Subscription(Subscription),
 }
 
-fn start(options: &Options) -> Result<Start, Stop> {
+/// What the tool looks at first: the partition and its offset, and the time-out.
+fn numbers(options: &Options) -> Result<Option<(i32, i64)>, Stop> {
+    options.long("timeout-ms")?;
     if let Some(partition) = options.integer("partition")? {
         let offset = match options.text("offset")? {
             _ if !options.has("offset") && options.has("from-beginning") => EARLIEST,
@@ -206,6 +243,13 @@ fn start(options: &Options) -> Result<Start, Stop> {
                 }
             },
         };
+        return Ok(Some((partition, offset)));
+    }
+    Ok(None)
+}
+
+fn start(options: &Options, offset: Option<(i32, i64)>) -> Result<Start, Error> {
+    if let Some((partition, offset)) = offset {
         return Ok(Start::Partition(options.text("topic")?.to_owned(), partition, offset));
     }
     Ok(Start::Subscription(match options.value("include")? {
@@ -234,23 +278,20 @@ async fn consume(task: Task) -> u8 {
         Start::Partition(topic, partition, offset) => {
             Consumer::assigned(task.config, [(TopicPartition::new(topic.as_str(), partition), offset)])
         }
-        Start::Subscription(subscription) => {
-            if task.config.group_protocol == GroupProtocol::Classic {
-                complain!(
-                    "The consumer rebalance protocol (KIP-848) is production-ready! Set group.protocol=consumer to try it out. See https://kafka.apache.org/documentation/#consumer_rebalance_protocol"
-                );
-            }
-            Consumer::subscribed(task.config, subscription)
-        }
+        Start::Subscription(subscription) => Consumer::subscribed(task.config, subscription),
     };
-    let mut printed = Printed { formatter: task.formatter, skip_errors: task.skip_errors, limit: task.limit, count: 0 };
+    let mut printed =
+        Printed { formatter: task.formatter, skip_errors: task.skip_errors, limit: task.limit, count: 0, failed: None };
     let code = tokio::select! {
         code = print_all(&mut consumer, &mut printed, task.timeout) => code,
         code = signaled() => code,
     };
     consumer.close().await;
     complain!("Processed a total of {} messages", printed.count);
-    if task.events && code >= INTERRUPTED {
+    if let Some(error) = &printed.failed {
+        unknown_error(error);
+    }
+    if task.events {
         say!("shutdown_complete");
     }
     code
@@ -261,6 +302,8 @@ struct Printed {
     skip_errors: bool,
     limit: Option<i32>,
     count: i32,
+    /// Why a record could not be printed, if that ends the tool.
+    failed: Option<Error>,
 }
 
 impl Printed {
@@ -281,7 +324,7 @@ impl Printed {
             if let Err(error) = self.formatter.write(&record, &mut out) {
                 if self.skip_errors {
                     let message = "Error processing message, skipping this message: ";
-                    log::write(Level::Error, LOGGER, format_args!("{message}\n{}", error.trace()));
+                    log::write_failure(Level::Error, LOGGER, message, &error);
                 } else {
                     failed = Some(error);
                 }
@@ -291,8 +334,8 @@ impl Printed {
         consumer.put_back(records);
         let mut stdout = std::io::stdout().lock();
         let written = stdout.write_all(&out).and_then(|()| stdout.flush());
-        if let Some(error) = failed {
-            log::write(Level::Error, LOGGER, format_args!("Unknown error when running consumer: \n{}", error.trace()));
+        if failed.is_some() {
+            self.failed = failed;
             return Some(1);
         }
         if written.is_err() {
@@ -323,7 +366,7 @@ async fn print_all(consumer: &mut Consumer, printed: &mut Printed, timeout: Opti
             Err(error) => error,
         };
         let message = "Error processing message, terminating consumer process: ";
-        log::write(Level::Error, LOGGER, format_args!("{message}\n{}", error.trace()));
+        log::write_failure(Level::Error, LOGGER, message, &error);
         return 0;
     }
 }
@@ -369,18 +412,16 @@ mod tests {
         assert_eq!(checked("--topic t"), "Missing required argument \"[bootstrap-server]\"");
         let groups = settings(&options("--topic t --bootstrap-server a:1 --group g --command-property group.id=h"));
         assert!(complaint(groups).ends_with("Detected group ids: 'g', 'h'"));
-        let offset = start(&options("--topic t --partition 0 --offset -4"));
+        let offset = numbers(&options("--topic t --partition 0 --offset -4"));
         assert!(complaint(offset).starts_with("The provided offset value '-4' is incorrect."));
     }
 
     #[test]
     fn where_to_begin() {
-        let of = |line: &str| match start(&options(&format!("--topic t {line}"))) {
-            Ok(Start::Partition(topic, partition, offset)) => (topic, partition, offset),
-            _ => panic!("{line}"),
-        };
-        assert_eq!(of("--partition 2"), ("t".to_owned(), 2, LATEST));
-        assert_eq!(of("--partition 2 --from-beginning"), ("t".to_owned(), 2, EARLIEST));
-        assert_eq!(of("--partition 2 --offset 17"), ("t".to_owned(), 2, 17));
+        let of = |line: &str| numbers(&options(&format!("--topic t {line}"))).unwrap();
+        assert_eq!(of("--partition 2"), Some((2, LATEST)));
+        assert_eq!(of("--partition 2 --from-beginning"), Some((2, EARLIEST)));
+        assert_eq!(of("--partition 2 --offset 17"), Some((2, 17)));
+        assert_eq!(of(""), None);
     }
 }

@@ -29,10 +29,10 @@ const OPTIONS: &[Spec] = &[
         "none, gzip, snappy, lz4 or zstd; gzip if nothing is named.",
     ),
     Spec::with_argument("batch-size", "size", "Bytes of a batch: batch.size.").of(Kind::Integer).default(&["16384"]),
-    Spec::with_argument("message-send-max-retries", "Integer", "How often a batch is sent once more: retries.")
+    Spec::with_argument("message-send-max-retries", "", "How often a batch is sent once more: retries.")
         .of(Kind::Integer)
         .default(&["3"]),
-    Spec::with_argument("retry-backoff-ms", "Long", "How long to wait before that: retry.backoff.ms.")
+    Spec::with_argument("retry-backoff-ms", "", "How long to wait before that: retry.backoff.ms.")
         .of(Kind::Long)
         .default(&["100"]),
     Spec::with_argument("timeout", "timeout_ms", "How long a record waits for others to fill a batch: linger.ms.")
@@ -118,7 +118,10 @@ pub fn run(words: &[String]) -> u8 {
         let config = ProducerConfig::new(settings(&options)?, "console-producer")?;
         Ok(block_on(produce(config, &options, reader))?)
     });
-    conclude(ended, |error| super::complain!("{}", error.trace()))
+    conclude(ended, |error| {
+        let of_options = error.class.starts_with("joptsimple.");
+        super::complain!("{}", if of_options { error.message().to_owned() } else { error.trace() });
+    })
 }
 
 fn check(options: &Options) -> Result<(), Stop> {
@@ -170,6 +173,11 @@ fn settings(options: &Options) -> Result<BTreeMap<String, String>, Error> {
     settings.insert(config::BOOTSTRAP_SERVERS.to_owned(), options.text("bootstrap-server")?.to_owned());
     // What an option says counts, and its default where nothing else says anything.
     for (option, key) in SETTINGS {
+        match option {
+            "batch-size" | "message-send-max-retries" | "request-timeout-ms" => drop(options.integer(option)?),
+            "request-required-acks" | "socket-buffer-size" => {}
+            _ => drop(options.long(option)?),
+        }
         if options.has(option) || !settings.contains_key(key) {
             settings.insert(key.to_owned(), options.text(option)?.to_owned());
         }
@@ -206,18 +214,19 @@ async fn produce(config: ProducerConfig, options: &Options, mut reader: LineRead
                 return;
             }
             let length = |bytes: Option<usize>| bytes.map_or("null".to_owned(), |bytes| format!("{bytes} bytes"));
-            log::write(
+            log::write_failure(
                 Level::Error,
                 "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback",
                 format_args!(
-                    "Error when sending message to topic {topic} with key: {}, value: {} with error:\n{}",
+                    "Error when sending message to topic {topic} with key: {}, value: {} with error:",
                     length(key),
                     length(value),
-                    error.trace()
                 ),
+                &error,
             );
         }
     };
+    let fits = config.check_buffer();
     let producer = Producer::start(config, &topic, deliver);
     let mut lines = lines_of_input();
     while let Some(line) = lines.recv().await {
@@ -231,6 +240,9 @@ async fn produce(config: ProducerConfig, options: &Options, mut reader: LineRead
                 return Err(error);
             }
         };
+        if let Err(error) = fits {
+            return Err(error);
+        }
         let length = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(Vec::len);
         let receipt = (length(&record.key), length(&record.value));
         let Outgoing { key, value, headers, partition, timestamp, receipt: () } = record;

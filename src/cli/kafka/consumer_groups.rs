@@ -5,7 +5,7 @@ mod reset;
 mod time;
 
 use super::options::{Kind, Options, Spec};
-use super::{Stop, complain, conclude, say, uncaught};
+use super::{Stop, complain, conclude, say, uncaught, uncaught_in_main};
 use crate::client::{Client, Error, block_on, groups};
 use crate::types::TopicPartition;
 
@@ -55,10 +55,10 @@ const OPTIONS: &[Spec] = &[
     Spec::flag("offsets", "With --describe: offsets and lag; the default."),
     Spec::with_optional_argument(
         "state",
-        "String",
+        "",
         "With --describe: the state. With --list: the states, or only groups in these.",
     ),
-    Spec::with_optional_argument("type", "String", "With --list: the types, or only groups of these."),
+    Spec::with_optional_argument("type", "", "With --list: the types, or only groups of these."),
     Spec::with_argument("validate-regex", "regex", "Say whether the regular expression is a valid one."),
 ];
 
@@ -70,8 +70,11 @@ const TYPES: [&str; 2] = ["Classic", "Consumer"];
 pub fn run(words: &[String]) -> u8 {
     let options = match Options::parse(OPTIONS, words) {
         Ok(options) => options,
-        Err(error) => return conclude(Err(Options::usage_of(OPTIONS, error.message())), uncaught),
+        Err(error) => return uncaught_in_main(&error),
     };
+    if let Err(Stop::Failed(error)) = check(&options) {
+        return uncaught_in_main(&error);
+    }
     let ended = check(&options).and_then(|()| {
         if let Some(regex) = options.value("validate-regex")? {
             match regex::Regex::new(regex) {
@@ -80,7 +83,7 @@ pub fn run(words: &[String]) -> u8 {
             }
             return Ok(());
         }
-        let mut client = Client::new(options.client_config()?);
+        let mut client = Client::new(options.client_config().map_err(unreadable_settings)?);
         if let Some(ms) = options.long("timeout")?.and_then(|ms| u64::try_from(ms).ok()) {
             client.config.api_timeout = std::time::Duration::from_millis(ms);
         }
@@ -155,9 +158,8 @@ fn check(options: &Options) -> Result<(), Stop> {
         ("type", &["list"]),
     ] {
         if has(option) && !actions.iter().any(|action| has(action)) {
-            return Err(
-                options.usage(format!("Option(s) [{option}] are unavailable given other options on the command line"))
-            );
+            let message = format!("Option(s) [{option}] are unavailable given other options on the command line");
+            return Err(Error::new("joptsimple.UnavailableOptionException", message).into());
         }
     }
     if ACTIONS.iter().filter(|action| has(action)).count() != 1 {
@@ -184,6 +186,15 @@ async fn act(client: &Client, options: &Options) -> Result<(), Stop> {
 /// What Kafka's tool prints of a failure.
 fn print_error(message: &str) {
     say!("\nError: {message}");
+}
+
+/// As Java's runtime wraps an exception that nobody expects.
+fn wrapped(error: Error) -> Error {
+    Error::new("java.lang.RuntimeException", error.to_string()).caused_by(error)
+}
+
+fn unreadable_settings(error: Error) -> Error {
+    if error.class.starts_with("java.nio.file.") { wrapped(error) } else { error }
 }
 
 fn fault(message: &str) -> Error {
@@ -273,7 +284,7 @@ async fn delete_offsets(client: &Client, options: &Options) -> Result<(), Stop> 
         match reset::partitions_of(client, &[argument]).await {
             Ok(found) => partitions.extend(found),
             Err(error) if argument.contains(':') => return Err(error.into()),
-            Err(error) => rows.push((TopicPartition::new(argument, -1), Some(error.message().to_owned()))),
+            Err(error) => rows.push((TopicPartition::new(argument, -1), Some(error.to_string()))),
         }
     }
     partitions.sort();

@@ -102,13 +102,18 @@ struct Test {
     timeout: Duration,
     every: Duration,
     details: bool,
-    header: bool,
     metrics: bool,
     date_format: String,
 }
 
 impl Test {
     fn new(options: &Options) -> Result<Test, Error> {
+        if !options.has("hide-header") {
+            let first = if options.has("show-detailed-stats") { "time, threadId" } else { "start.time, end.time" };
+            say!(
+                "{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
+            );
+        }
         let records = options.long(if options.has("messages") { "messages" } else { "num-records" })?;
         let every = options.long("reporting-interval")?.unwrap_or_default();
         if every <= 0 {
@@ -129,19 +134,12 @@ impl Test {
             timeout: Duration::from_millis(u64::try_from(timeout).unwrap_or_default()),
             every: Duration::from_millis(every as u64),
             details: options.has("show-detailed-stats"),
-            header: !options.has("hide-header"),
             metrics: options.has("print-metrics"),
             date_format: options.text("date-format")?.to_owned(),
         })
     }
 
     async fn run(self) -> Result<(), Error> {
-        if self.header {
-            let first = if self.details { "time, threadId" } else { "start.time, end.time" };
-            say!(
-                "{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
-            );
-        }
         let mut consumer = Consumer::subscribed(self.config.clone(), self.subscription.clone());
         let (begun, begun_at) = (SystemTime::now(), Instant::now());
         let mut read = Read::default();

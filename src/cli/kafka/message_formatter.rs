@@ -52,6 +52,15 @@ impl Formatter {
 
     /// Appends what is printed of a record.
     pub fn write(&self, record: &Consumed, out: &mut Vec<u8>) -> Result<(), Error> {
+        let unreadable = |reason: String| {
+            let cause = Error::new("java.lang.RuntimeException", &*reason);
+            let message = format!("Could not read record at offset {} due to: {reason}", record.offset);
+            Error::new("java.lang.RuntimeException", message).caused_by(cause)
+        };
+        let decodes = !matches!(self, Formatter::Default(_) | Formatter::Nothing);
+        if decodes && record.key.as_ref().is_some_and(|key| key.len() < 2) {
+            return Err(unreadable("Could not read version from key's buffer.".to_owned()));
+        }
         let (allowed, decoded) = match (self, record.key.as_deref()) {
             (Formatter::Default(formatter), _) => return formatter.write(record, out),
             (Formatter::Nothing, _) | (_, None) => return Ok(()),
@@ -69,12 +78,7 @@ impl Formatter {
         let ((key, value), version) = match decoded {
             Ok(decoded) => decoded,
             Err(DecodeError::UnknownType(_)) => return Ok(()),
-            Err(error) => {
-                return Err(Error::new(
-                    "java.lang.RuntimeException",
-                    format!("Could not read record at offset {} due to: {error}", record.offset),
-                ));
-            }
+            Err(error) => return Err(unreadable(error.to_string())),
         };
         let kind = record.key.as_deref().and_then(|key| key.first_chunk()).map_or(-1, |kind| i16::from_be_bytes(*kind));
         if allowed.contains(&kind) {
@@ -122,12 +126,11 @@ impl DefaultFormatter {
             let class = properties.get(key)?;
             let found = Deserializer::of_class(class);
             if found.is_none() {
-                crate::client::log::write(
+                crate::client::log::write_failure(
                     crate::client::log::Level::Error,
                     DEFAULT,
-                    format_args!(
-                        "Unable to instantiate a deserializer from {class}\njava.lang.ClassNotFoundException: {class}"
-                    ),
+                    format_args!("Unable to instantiate a deserializer from {class}"),
+                    &Error::new("java.lang.ClassNotFoundException", class),
                 );
             }
             found

@@ -282,11 +282,7 @@ impl Options {
     fn parsed<T: std::str::FromStr>(&self, name: &str, kind: Kind) -> Result<Option<T>, Error> {
         assert_eq!(self.spec(name).kind, kind, "--{name} is read as something else than its table says");
         let Some(text) = self.value(name)? else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| {
-            let reason = Error::new("java.lang.NumberFormatException", format!("For input string: \"{text}\""));
-            let reflected = Error::new("joptsimple.internal.ReflectionException", reason.to_string());
-            cannot_parse(text, name).caused_by(reflected.caused_by(reason))
-        })
+        text.parse().map(Some).map_err(|_| no_number(text, name))
     }
 
     // --- what the tools check of their options ---------------------------------------------------------------------
@@ -393,6 +389,13 @@ fn unrecognized(name: &str) -> Error {
 /// An argument that is not what its option takes.
 pub fn cannot_parse(text: &str, name: &str) -> Error {
     fault("OptionArgumentConversionException", format!("Cannot parse argument '{text}' of option {name}"))
+}
+
+/// The same of a number, with its reasons.
+pub fn no_number(text: &str, name: &str) -> Error {
+    let reason = Error::new("java.lang.NumberFormatException", format!("For input string: \"{text}\""));
+    let reflected = Error::new("joptsimple.internal.ReflectionException", reason.to_string());
+    cannot_parse(text, name).caused_by(reflected.caused_by(reason))
 }
 
 /// A command line as texts; what is no Unicode is replaced, as Java does it.

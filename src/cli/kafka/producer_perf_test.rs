@@ -27,9 +27,14 @@ static GRAMMAR: Grammar = Grammar {
             &["--bootstrap-server"],
             "The brokers to connect to first. Takes precedence over bootstrap.servers elsewhere.",
         ),
-        Argument::new(&["--topic"], "Produce records to this topic.").required(),
-        Argument::new(&["--num-records"], "Number of records to produce.").of(Kind::Long).required(),
-        Argument::new(&["--payload-delimiter"], "What stands between the parts of the payload file.").default("\\n"),
+        Argument::new(&["--topic"], "Produce records to this topic.").metavar("BOOTSTRAP-SERVER").required(),
+        Argument::new(&["--num-records"], "Number of records to produce.")
+            .metavar("NUM-RECORDS")
+            .of(Kind::Long)
+            .required(),
+        Argument::new(&["--payload-delimiter"], "What stands between the parts of the payload file.")
+            .metavar("PAYLOAD-DELIMITER")
+            .default("\\n"),
         Argument::new(&["--throughput"], "Records in a second, approximately; -1 for as many as go.")
             .of(Kind::Double)
             .required(),
@@ -38,19 +43,21 @@ static GRAMMAR: Grammar = Grammar {
         Argument::new(&["--producer.config"], "(DEPRECATED) See --command-config.").metavar("CONFIG-FILE"),
         Argument::new(&["--command-config"], "A properties file with settings of the producer.").metavar("CONFIG-FILE"),
         Argument::flag(&["--print-metrics"], "Print the producer's metrics at the end."),
-        Argument::new(&["--transactional-id"], "The transactional id."),
+        Argument::new(&["--transactional-id"], "The transactional id.").metavar("TRANSACTIONAL-ID"),
         Argument::new(&["--transaction-duration-ms"], "How long a transaction lasts at most.")
             .of(Kind::Long)
             .metavar("TRANSACTION-DURATION"),
         Argument::new(&["--warmup-records"], "So many records at first do not count for the second summary.")
+            .metavar("WARMUP-RECORDS")
             .of(Kind::Long)
             .default("0"),
         Argument::new(&["--reporting-interval"], "Time between reports, in ms.")
             .of(Kind::Long)
             .default("5000")
             .metavar("INTERVAL-MS"),
-        Argument::new(&["--record-size"], "Bytes of a record.").of(Kind::Integer),
-        Argument::new(&["--payload-file"], "UTF-8 text; each record is a part of it, chosen at random."),
+        Argument::new(&["--record-size"], "Bytes of a record.").metavar("RECORD-SIZE").of(Kind::Integer),
+        Argument::new(&["--payload-file"], "UTF-8 text; each record is a part of it, chosen at random.")
+            .metavar("PAYLOAD-FILE"),
         Argument::flag(&["--payload-monotonic"], "Records are numbers that count up."),
     ],
     exclusive: &[Exclusive { required: true, names: &["record-size", "payload-file", "payload-monotonic"] }],
@@ -59,13 +66,14 @@ static GRAMMAR: Grammar = Grammar {
 };
 
 pub fn run(words: &[String]) -> u8 {
-    let parsed = Arguments::parse(&GRAMMAR, words).and_then(|arguments| match wrong(&arguments) {
+    let parsed = Arguments::parse_or_help(&GRAMMAR, words).and_then(|arguments| match wrong(&arguments) {
         Some(message) => Err(arguments.fault(message)),
         None => Ok(arguments),
     });
     let arguments = match parsed {
         Ok(arguments) => arguments,
-        Err(end) => return end.report(0),
+        // Kafka's tool ends well after help only where there was nothing to read.
+        Err(end) => return end.report(u8::from(!words.is_empty())),
     };
     match load(&arguments).and_then(|load| block_on(produce(load))) {
         Ok(()) => 0,
@@ -172,6 +180,10 @@ fn read_payloads(path: &Path, delimiter: &str) -> Result<Vec<Vec<u8>>, Error> {
     let mut parts: Vec<Vec<u8>> = expression.split(&text).map(|part| part.as_bytes().to_vec()).collect();
     if parts.last().is_some_and(Vec::is_empty) {
         parts.pop();
+    }
+    // Nor one at the beginning.
+    if parts.first().is_some_and(Vec::is_empty) {
+        parts.remove(0);
     }
     say!("Number of records read: {}", parts.len());
     Ok(parts)

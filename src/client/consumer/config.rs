@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use crate::client::config::ClientConfig;
 use crate::client::error::{Error, Result};
+use crate::config::java;
 
 /// Where to begin without a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
     Earliest,
     Latest,
+    /// The first record that is so old at most.
+    ByDuration(Duration),
     /// Nowhere: that is an error.
     None,
 }
@@ -72,17 +75,25 @@ impl ConsumerConfig {
                 ))
             })
         };
-        let reset = match one_of("auto.offset.reset", "latest", &["earliest", "latest", "none"])? {
-            "earliest" => Reset::Earliest,
-            "latest" => Reset::Latest,
-            _ => Reset::None,
-        };
+        let reset = reset(client.get("auto.offset.reset").map_or("latest", str::trim))?;
         let read_committed =
             one_of("isolation.level", "read_uncommitted", &["read_committed", "read_uncommitted"])? == "read_committed";
-        let group_protocol = match one_of("group.protocol", "classic", &["classic", "consumer"])? {
-            "consumer" => GroupProtocol::Consumer,
-            _ => GroupProtocol::Classic,
+        let group_protocol = match client.get("group.protocol").unwrap_or("classic") {
+            text if text.eq_ignore_ascii_case("consumer") => GroupProtocol::Consumer,
+            text if text.eq_ignore_ascii_case("classic") => GroupProtocol::Classic,
+            text => {
+                return Err(Error::config(format!(
+                    "Invalid value {text} for configuration group.protocol: String must be one of (case insensitive): CONSUMER, CLASSIC"
+                )));
+            }
         };
+        if let Some(unknown) = client.get("partition.assignment.strategy").and_then(|names| unknown_assignor(names)) {
+            let cause = Error::new("java.lang.ClassNotFoundException", unknown);
+            let message = format!("{unknown} ClassNotFoundException exception occurred");
+            let strange = Error::new("org.apache.kafka.common.KafkaException", message).caused_by(cause);
+            let failed = Error::new("org.apache.kafka.common.KafkaException", "Failed to construct kafka consumer");
+            return Err(failed.caused_by(strange));
+        }
         let (protocol, others): (_, &[&str]) = match group_protocol {
             GroupProtocol::Classic => ("CLASSIC", &["group.remote.assignor"]),
             GroupProtocol::Consumer => {
@@ -119,6 +130,31 @@ impl ConsumerConfig {
             client,
         })
     }
+}
+
+fn reset(text: &str) -> Result<Reset> {
+    let invalid = || {
+        Error::config(format!(
+            "Invalid value {text} for configuration auto.offset.reset: Invalid value `{text}` for configuration auto.offset.reset. The value must be either 'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'."
+        ))
+    };
+    match text {
+        "earliest" => Ok(Reset::Earliest),
+        "latest" => Ok(Reset::Latest),
+        "none" => Ok(Reset::None),
+        _ => {
+            let duration = text.strip_prefix("by_duration:").and_then(java::duration_ms).ok_or_else(invalid)?;
+            Ok(Reset::ByDuration(Duration::from_millis(u64::try_from(duration).map_err(|_| invalid())?)))
+        }
+    }
+}
+
+/// The first of these names that is none of Kafka's assignors.
+fn unknown_assignor(names: &str) -> Option<&str> {
+    const KNOWN: [&str; 4] = ["RangeAssignor", "RoundRobinAssignor", "StickyAssignor", "CooperativeStickyAssignor"];
+    let known =
+        |name: &&str| name.strip_prefix("org.apache.kafka.clients.consumer.").is_some_and(|name| KNOWN.contains(&name));
+    names.split(',').map(str::trim).find(|name| !name.is_empty() && !known(name))
 }
 
 #[cfg(test)]

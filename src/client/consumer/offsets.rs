@@ -1,9 +1,10 @@
 //! Positions: committed ones, and those that are looked up.
 
 use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::shared::Shared;
-use super::{GroupProtocol, Position};
+use super::{GroupProtocol, Position, Reset};
 use crate::client::error::Result;
 use crate::client::groups::{self, Committer, OffsetFetch};
 use crate::client::offsets;
@@ -43,6 +44,17 @@ pub async fn committed(shared: &Shared, places: &[TopicPartition]) -> Result<BTr
     Ok(offsets.into_iter().map(|(place, committed)| (place, committed.offset)).collect())
 }
 
+/// What is asked for in the place of an offset.
+fn timestamp(shared: &Shared, position: i64) -> i64 {
+    match shared.config.reset {
+        Reset::ByDuration(before) if position == super::BY_DURATION => {
+            let then = SystemTime::now().checked_sub(before).unwrap_or(UNIX_EPOCH);
+            then.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+        }
+        _ => position,
+    }
+}
+
 /// Finds the leaders, and asks them for the positions that are still `EARLIEST` or `LATEST`.
 pub async fn look_up(shared: &Shared) -> Result<()> {
     shared.learn_leaders().await?;
@@ -51,7 +63,7 @@ pub async fn look_up(shared: &Shared) -> Result<()> {
         let leaders = shared.leaders.borrow();
         for (place, position) in shared.positions.borrow().iter().filter(|(_, position)| position.offset < 0) {
             if let Some(&leader) = leaders.get(place) {
-                wanted.entry(leader).or_default().insert(place.clone(), position.offset);
+                wanted.entry(leader).or_default().insert(place.clone(), timestamp(shared, position.offset));
             }
         }
     }

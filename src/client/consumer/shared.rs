@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{ConsumerConfig, EARLIEST, LATEST, Position, Rebalance, Reset, Subscription};
 use crate::client::cluster::{Client, Target};
 use crate::client::error::{Error, Result};
+use crate::client::log;
 use crate::client::topics::text;
 use crate::protocol::ErrorCode;
 use crate::types::{TopicId, TopicPartition};
@@ -139,6 +140,7 @@ impl Shared {
         let offset = match self.config.reset {
             Reset::Earliest => EARLIEST,
             Reset::Latest => LATEST,
+            Reset::ByDuration(_) => super::BY_DURATION,
             Reset::None => {
                 return Err(Error::new(
                     "org.apache.kafka.clients.consumer.NoOffsetForPartitionException",
@@ -209,7 +211,13 @@ impl Shared {
             match ErrorCode::from_code(topic.error_code) {
                 Some(ErrorCode::None) => {}
                 Some(code) if code.retriable() => continue,
-                _ => return Err(Error::of(topic.error_code, Some(format!("Invalid topics: [{name}]")))),
+                code => {
+                    if code == Some(ErrorCode::InvalidTopicException) {
+                        let client_id = &self.config.client.client_id;
+                        log::invalid_topic("Consumer", client_id, self.config.group_id.as_deref(), &name);
+                    }
+                    return Err(Error::of(topic.error_code, Some(format!("Invalid topics: [{name}]"))));
+                }
             }
             if topic.is_internal && names.is_none() && self.config.exclude_internal_topics {
                 continue;

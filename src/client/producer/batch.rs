@@ -20,6 +20,17 @@ pub fn size_of<T>(record: &Outgoing<T>) -> usize {
     RECORD_OVERHEAD + bytes(&record.key) + bytes(&record.value) + headers.sum::<usize>()
 }
 
+/// What Java's producer holds a record alone to be at most, with all that a batch has around it.
+pub fn largest_size_of<T>(record: &Outgoing<T>) -> usize {
+    const BATCH_OVERHEAD: usize = 61;
+    const RECORD_OVERHEAD: usize = 21;
+    let varint = |number: usize| (1..).find(|bytes| number < 1 << (7 * bytes - 1) || *bytes == 5).unwrap_or(5);
+    let sized = |data: &Option<Vec<u8>>| data.as_ref().map_or(1, |data| varint(data.len()) + data.len());
+    let headers = record.headers.iter().map(|(key, value)| varint(key.len()) + key.len() + sized(value));
+    let headers = varint(record.headers.len()) + headers.sum::<usize>();
+    BATCH_OVERHEAD + RECORD_OVERHEAD + sized(&record.key) + sized(&record.value) + headers
+}
+
 /// Records that go together.
 pub struct Batch<T> {
     /// As they came, so that a batch can be built anew for another producer id.

@@ -70,7 +70,7 @@ impl ProducerConfig {
         let name = client.get("compression.type").map_or("none", str::trim);
         let codec = Codec::ALL.into_iter().find(|codec| codec.name() == name).ok_or_else(|| {
             Error::config(format!(
-                "Invalid value {name} for configuration compression.type: Unknown compression name: {name}"
+                "Invalid value {name} for configuration compression.type: String must be one of: none, gzip, snappy, lz4, zstd"
             ))
         })?;
         let level = format!("compression.{codec}.level");
@@ -124,6 +124,17 @@ impl ProducerConfig {
             retries,
             client,
         })
+    }
+
+    /// Whether a batch fits into the memory at all.
+    pub fn check_buffer(&self) -> Result<()> {
+        match self.batch_size > self.buffer_memory {
+            true => Err(Error::illegal_argument(format!(
+                "Attempt to allocate {} bytes, but there is a hard limit of {} on memory allocations.",
+                self.batch_size, self.buffer_memory
+            ))),
+            false => Ok(()),
+        }
     }
 }
 

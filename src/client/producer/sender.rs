@@ -16,7 +16,7 @@ use kafka_protocol::messages::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::batch::{Batch, Queue, size_of};
+use super::batch::{Batch, Queue, largest_size_of, size_of};
 use super::config::{Acks, ProducerConfig};
 use super::{Command, Outgoing, Position};
 use crate::client::cluster::{Client, Target};
@@ -63,6 +63,8 @@ pub struct Sender<T> {
     broken: bool,
     flushing: Vec<Flush>,
     closing: bool,
+    /// The topic's name is none, and the log has that already.
+    reported_invalid: bool,
 }
 
 struct Flush {
@@ -96,6 +98,7 @@ impl<T: 'static> Sender<T> {
             broken: false,
             flushing: Vec::new(),
             closing: false,
+            reported_invalid: false,
         }
     }
 
@@ -147,11 +150,12 @@ impl<T: 'static> Sender<T> {
 
     async fn append(&mut self, record: Outgoing<T>) {
         let size = size_of(&record);
-        if size > self.config.max_request_size {
+        let largest = largest_size_of(&record);
+        if largest > self.config.max_request_size {
             let error = Error::of(
                 ErrorCode::MessageTooLarge.code(),
                 Some(format!(
-                    "The message is {size} bytes when serialized which is larger than {}, which is the value of the max.request.size configuration.",
+                    "The message is {largest} bytes when serialized which is larger than {}, which is the value of the max.request.size configuration.",
                     self.config.max_request_size
                 )),
             );
@@ -254,6 +258,15 @@ impl<T: 'static> Sender<T> {
         let Some(topic) = answer.topics.first() else {
             return Err(Error::of(ErrorCode::UnknownTopicOrPartition.code(), None::<String>));
         };
+        if topic.error_code == ErrorCode::InvalidTopicException.code() {
+            // The first time that it is asked for is told apart.
+            let named =
+                if self.reported_invalid { self.topic.clone() } else { format!("Invalid topics: [{}]", self.topic) };
+            if !std::mem::replace(&mut self.reported_invalid, true) {
+                log::invalid_topic("Producer", &self.config.client.client_id, None, &self.topic);
+            }
+            return Err(Error::of(topic.error_code, Some(named)));
+        }
         Error::check(topic.error_code, None::<String>)?;
         let count = topic.partitions.len();
         self.leaders = vec![None; count.max(self.leaders.len())];

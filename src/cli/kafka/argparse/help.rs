@@ -24,10 +24,15 @@ pub fn usage(grammar: &Grammar, command: Option<&Command>) -> String {
             pieces.push("...".to_owned());
         }
     }
-    let head = format!("usage: {} ", grammar.program);
-    let indent = " ".repeat(head.len());
+    let mut head = format!("usage: {} ", grammar.program);
+    let mut indent = " ".repeat(head.len());
+    // What would not stand behind the name in one line begins below it.
+    if pieces.iter().any(|piece| head.len() + piece.len() > WIDTH) {
+        indent = " ".repeat("usage: ".len());
+        head = format!("{}\n{indent}", head.trim_end());
+    }
     let mut text = head.clone();
-    let mut width = head.len();
+    let mut width = indent.len();
     let mut first = true;
     for piece in pieces {
         if !first && width + 1 + piece.len() > WIDTH {

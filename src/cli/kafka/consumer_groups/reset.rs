@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::time;
-use super::{fault, print_error, wanted_groups};
-use crate::cli::kafka::options::Options;
+use super::{fault, print_error, wanted_groups, wrapped};
+use crate::cli::kafka::options::{Options, no_number};
 use crate::cli::kafka::{Stop, say};
 use crate::client::log::{self, Level};
 use crate::client::offsets::{self, EARLIEST, LATEST};
@@ -125,7 +125,7 @@ pub async fn partitions_of(client: &Client, arguments: &[&str]) -> Result<Vec<To
     }
     if !whole.is_empty() {
         let names: Vec<String> = whole.into_iter().map(str::to_owned).collect();
-        for topic in topics::describe(client, &names, i32::MAX).await.map_err(Error::in_execution)? {
+        for topic in topics::describe(client, &names, i32::MAX).await? {
             partitions.extend(
                 topic.partitions.iter().map(|partition| TopicPartition::new(topic.name.as_str(), partition.index)),
             );
@@ -188,7 +188,7 @@ async fn prepare(
     partitions: &[TopicPartition],
 ) -> Result<Offsets, Stop> {
     if let Some(offset) = options.values("to-offset").first() {
-        let offset: i64 = offset.parse().map_err(|_| crate::cli::kafka::options::cannot_parse(offset, "to-offset"))?;
+        let offset: i64 = offset.parse().map_err(|_| no_number(offset, "to-offset"))?;
         return Ok(
             within_range(client, partitions.iter().map(|partition| (partition.clone(), offset)).collect()).await?
         );
@@ -210,13 +210,13 @@ async fn prepare(
         return Ok(within_range(client, shifted.collect::<Result<_, Error>>()?).await?);
     }
     if let Some(text) = options.values("to-datetime").first() {
-        return Ok(at_time(client, partitions, time::date_time(text)?).await?);
+        return Ok(at_time(client, partitions, time::date_time(text).map_err(wrapped)?).await?);
     }
     if let Some(text) = options.value("by-duration")? {
         return Ok(at_time(client, partitions, epoch_ms() - time::duration(text)?).await?);
     }
     if let Some(path) = options.values("from-file").first() {
-        let text = std::fs::read_to_string(path).map_err(|error| fault(&format!("{path}: {error}")))?;
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
         let plan = plan(&text, &options.values("group"))?;
         let Some(offsets) = plan.get(group) else {
             print_error(&format!("No reset plan for group {group} found"));
@@ -240,6 +240,15 @@ async fn prepare(
         .usage(format!("Option '[reset-offsets]' requires one of the following scenarios: [{}]", scenarios.join(", "))))
 }
 
+/// A file that is not there, as Kafka's tool tells of it.
+fn unreadable(path: &str, error: &std::io::Error) -> Error {
+    let cause = match error.kind() {
+        std::io::ErrorKind::NotFound => Error::new("java.nio.file.NoSuchFileException", path),
+        _ => Error::new("java.nio.file.FileSystemException", format!("{path}: {error}")),
+    };
+    wrapped(Error::new("java.io.IOException", format!("Unable to read file {path}")).caused_by(cause))
+}
+
 async fn at(client: &Client, partitions: &[TopicPartition], timestamp: i64) -> Result<Offsets, Error> {
     let wanted = partitions.iter().map(|partition| (partition.clone(), timestamp)).collect();
     let listed = offsets::list(client, &wanted, false).await.into_iter();
@@ -249,8 +258,9 @@ async fn at(client: &Client, partitions: &[TopicPartition], timestamp: i64) -> R
 /// The first offset at a time or later, or the end.
 async fn at_time(client: &Client, partitions: &[TopicPartition], timestamp: i64) -> Result<Offsets, Error> {
     let mut found = at(client, partitions, timestamp).await?;
-    let empty: Vec<TopicPartition> =
+    let mut empty: Vec<TopicPartition> =
         found.iter().filter(|(_, offset)| **offset < 0).map(|(partition, _)| partition.clone()).collect();
+    hash_map_order(&mut empty);
     for partition in &empty {
         say!(
             "\nWarn: Partition {} from topic {} is empty. Falling back to latest known offset.",
@@ -292,19 +302,29 @@ async fn within_range(client: &Client, requested: Offsets) -> Result<Offsets, Er
         .collect())
 }
 
-/// A file that `--export` has made: `topic,partition,offset`, with the group before it unless one group is asked for.
+/// A file that `--export` has made: `topic,partition,offset`, with the group before it unless one group is asked for and
+/// the first line says a partition's number at its place. Numbers that are missing at the end are 0.
 fn plan(text: &str, groups: &[&str]) -> Result<BTreeMap<String, Offsets>, Error> {
     let mut plan: BTreeMap<String, Offsets> = BTreeMap::new();
-    for line in text.lines().filter(|line| !line.is_empty()) {
+    let lines: Vec<(&str, Vec<String>)> =
+        text.lines().filter(|line| !line.is_empty()).map(|line| (line, fields(line))).collect();
+    let without_group = lines.first().is_some_and(|(_, fields)| {
+        let is_number = |at: usize| fields.get(at).is_none_or(|field| field.parse::<i64>().is_ok());
+        fields.len() <= 3 && is_number(1) && is_number(2)
+    });
+    for (line, fields) in &lines {
         let wrong = || fault(&format!("not a line of a reset plan: {line}"));
-        let fields = fields(line);
         let (group, rest) = match (&fields[..], groups) {
-            ([_, _, _], [group]) => ((*group).to_owned(), &fields[..]),
-            ([group, rest @ ..], _) if rest.len() == 3 => (group.clone(), rest),
+            (rest, [group]) if without_group => ((*group).to_owned(), rest),
+            ([group, rest @ ..], _) => (group.clone(), rest),
             _ => return Err(wrong()),
         };
-        let (partition, offset) = (rest[1].parse().map_err(|_| wrong())?, rest[2].parse().map_err(|_| wrong())?);
-        plan.entry(group).or_default().insert(TopicPartition::new(rest[0].as_str(), partition), offset);
+        if rest.is_empty() || rest.len() > 3 {
+            return Err(wrong());
+        }
+        let number = |at: usize| rest.get(at).map_or(Ok(0), |field| field.parse::<i64>().map_err(|_| wrong()));
+        let partition = i32::try_from(number(1)?).map_err(|_| wrong())?;
+        plan.entry(group).or_default().insert(TopicPartition::new(rest[0].as_str(), partition), number(2)?);
     }
     Ok(plan)
 }
@@ -355,7 +375,8 @@ mod tests {
         let of_many = plan("\"g\",\"a,\"\"b\",1,7\nh,t,0,1", &["g", "h"]).unwrap();
         assert_eq!(of_many["g"], Offsets::from([(t, 7)]));
         assert_eq!(of_many["h"], Offsets::from([(TopicPartition::new("t", 0), 1)]));
-        assert!(plan("t,0", &["g"]).is_err());
+        assert_eq!(plan("t,2", &["g"]).unwrap()["g"], Offsets::from([(TopicPartition::new("t", 2), 0)]));
+        assert!(plan("t,0,1\nt,x,1", &["g"]).is_err());
         assert!(plan("t,0,x", &["g"]).is_err());
     }
 }

@@ -1,12 +1,16 @@
 //! Points in time and durations as ISO 8601 writes them.
 
 use crate::client::Error;
+use crate::config::java;
 
 const MS_OF_DAY: i64 = 86_400_000;
 
 /// `2026-01-31T23:59:59.123`, in UTC, or with `Z`, `+02`, `+0200`, `+02:00` at its end. In ms since 1970.
 pub fn date_time(text: &str) -> Result<i64, Error> {
-    let unparseable = || Error::new("java.text.ParseException", format!("Unparseable date: \"{text}\""));
+    // Without a zone it is read as if one stood there.
+    let zoned = |time: &str| time.contains(['Z', '+', '-']);
+    let z = if text.split_once('T').is_some_and(|(_, time)| zoned(time)) { "" } else { "Z" };
+    let unparseable = || Error::new("java.text.ParseException", format!("Unparseable date: \"{text}{z}\""));
     let (date, time) = text.split_once('T').ok_or_else(|| {
         Error::new(
             "java.text.ParseException",
@@ -61,36 +65,7 @@ fn days(year: i64, month: i64) -> i64 {
 /// `P1DT2H3M4.5S`, in ms.
 pub fn duration(text: &str) -> Result<i64, Error> {
     let invalid = || Error::new("java.time.format.DateTimeParseException", "Text cannot be parsed to a Duration");
-    let upper = text.to_uppercase();
-    let (sign, rest) = match upper.strip_prefix('-') {
-        Some(rest) => (-1.0, rest),
-        None => (1.0, upper.strip_prefix('+').unwrap_or(&upper)),
-    };
-    let rest = rest.strip_prefix('P').ok_or_else(invalid)?;
-    let (date, time) = match rest.split_once('T') {
-        Some((date, time)) if !time.is_empty() => (date, time),
-        Some(_) => return Err(invalid()),
-        None => (rest, ""),
-    };
-    let sum = |text: &str, units: &[(char, f64)]| -> Result<f64, Error> {
-        let (mut sum, mut rest, mut units) = (0.0, text, units.iter());
-        while !rest.is_empty() {
-            let end = rest.find(|letter: char| letter.is_ascii_alphabetic()).ok_or_else(invalid)?;
-            let unit = rest[end..].chars().next().ok_or_else(invalid)?;
-            let (_, ms) = units.find(|(name, _)| *name == unit).ok_or_else(invalid)?;
-            if unit != 'S' && rest[..end].contains('.') {
-                return Err(invalid());
-            }
-            sum += rest[..end].parse::<f64>().map_err(|_| invalid())? * ms;
-            rest = &rest[end + 1..];
-        }
-        Ok(sum)
-    };
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let ms = sum(date, &[('D', 86_400_000.0)])? + sum(time, &[('H', 3_600_000.0), ('M', 60_000.0), ('S', 1000.0)])?;
-    Ok((sign * ms) as i64)
+    java::duration_ms(text).ok_or_else(invalid)
 }
 
 #[cfg(test)]
