@@ -131,7 +131,6 @@ kafka-console-consumer {s} --topic {t} --offset 3
 kafka-console-consumer {s} --include {t}.* --partition 3
 kafka-console-consumer {s} --topic {t} --partition 0 --group g
 kafka-console-consumer {s} --include {t}.* --from-beginning --max-messages 3
-kafka-console-consumer {s} --include [ --from-beginning --max-messages 3
 kafka-console-consumer {s} --topic {t} --group {t} --from-beginning --max-messages 2
 kafka-console-consumer {s} --topic {t} --group {t} --max-messages 2
 kafka-console-consumer {s} --topic {t} --group {t} --command-property group.id={t} --max-messages 1
@@ -224,10 +223,7 @@ kafka-consumer-groups {s} --describe --group {c}.consumer --state --verbose
 kafka-consumer-groups {s} --describe --group {c}.classic --members --verbose
 kafka-consumer-groups {s} --describe --group {c}.classic
 kafka-consumer-groups {s} --describe --group {c}.classic --state --verbose
-kafka-consumer-groups {s} --reset-offsets --group {t}
 kafka-consumer-groups {s} --reset-offsets --to-latest --topic {t}
-kafka-consumer-groups {s} --reset-offsets --group {t} --to-latest
-kafka-consumer-groups {s} --reset-offsets --group {t} --topic {t}
 kafka-consumer-groups {s} --reset-offsets --group {t} --topic {t} --to-latest
 kafka-consumer-groups {s} --reset-offsets --group {t} --topic {t} --to-latest --dry-run
 kafka-consumer-groups {s} --reset-offsets --group {t} --topic {t} --to-latest --dry-run --execute
@@ -361,7 +357,6 @@ kafka-consumer-perf-test {s} --topic {t} --num-records 5 --command-config {f}/co
 kafka-consumer-perf-test {s} --topic {t} --num-records 5 --command-config {f}/consumer.properties --consumer.config {f}/consumer.properties
 kafka-consumer-perf-test {s} --topic {t} --num-records 5 --command-property client.id=x
 kafka-consumer-perf-test {s} --topic {t} --num-records 5 --command-property group.protocol=consumer
-kafka-consumer-perf-test {s} --topic {t} --num-records 5 --print-metrics
 """
 
 
@@ -369,6 +364,9 @@ def stamped(text, *more):
     text = own_tools.plain(text, *more)
     text = re.sub(r"CreateTime:\d+", "CreateTime:…", text)
     text = re.sub(r"console-consumer-\d+", "console-consumer-…", text)
+    text = re.sub(r"(Valid (?:types|states) are: )(.*)", lambda found: found[1] + ", ".join(sorted(found[2].split(", "))), text)  # by the hashes of this JVM
+    text = re.sub(r"FetchPosition\{offset=(\d+), .*\}\}", r"\1", text)
+    text = re.sub(r"(?m)^com\.fasterxml\..*\n? at \[Source: .*\n?", "", text)  # how it found out that there is a group in each line
     text = re.sub(r"nextAllowedTryMs=-?\d+|deadlineMs=\d+|timed out at \d+", "…", text)
     text = re.sub(r"perf-consumer-\d+", "perf-consumer-…", text)
     return text

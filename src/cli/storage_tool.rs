@@ -3,97 +3,145 @@
 //! A broker formats what is new by itself; this is for scripts that do it first, and for directories that Apache Kafka is
 //! to start on. Any word will do for a cluster's id, as in Kafka.
 
+mod format;
+mod scram;
+
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use clap::{Parser, Subcommand};
-
+use super::kafka::argparse::{Argument, Arguments, Command, End, Exclusive, Grammar};
+use super::kafka::console::{complain, say};
+use super::kafka::feature_levels::{FEATURES, release, release_name};
+use crate::client::Error;
 use crate::clock::{Clock as _, SystemClock};
-use crate::config::{BrokerConfig, properties};
-use crate::controller::features::bootstrap_records;
-use crate::metadata::snapshot::{self, BOOTSTRAP_FILE};
+use crate::config::{BrokerConfig, java};
 use crate::metadata::version::MetadataVersion;
-use crate::storage::disk::{Disk, RealDisk};
-use crate::storage::meta_properties::{self, MetaProperties, MetaPropertiesEnsemble, random_cluster_id};
+use crate::storage::disk::RealDisk;
+use crate::storage::meta_properties::{self, MetaProperties, MetaPropertiesVersion, random_cluster_id};
+use format::Format;
 
-/// The Kafka storage tool
-#[derive(Debug, Parser)]
-#[command(name = "kafka-storage", disable_help_subcommand = true)]
-struct StorageArguments {
-    #[command(subcommand)]
-    command: StorageCommand,
+const CONFIG: Argument = Argument::new(&["--config", "-c"], "The configuration file of the broker.").required();
+const RELEASE: Argument = Argument::new(&["--release-version", "-r"], "The release; without, the latest.");
+
+static GRAMMAR: Grammar = Grammar {
+    program: "kafka-storage",
+    about: "The Kafka storage tool.",
+    commands: &[
+        Command {
+            name: "info",
+            help: "Tell what is in the log directories of this node.",
+            arguments: &[CONFIG],
+            ..Command::EMPTY
+        },
+        Command {
+            name: "format",
+            help: "Format the log directories of this node.",
+            arguments: &[
+                CONFIG,
+                Argument::new(&["--cluster-id", "-t"], "The id of the cluster.").required(),
+                Argument::new(
+                    &["--add-scram", "-S"],
+                    "A credential to begin with, as SCRAM-SHA-256=[name=alice,password=secret].",
+                )
+                .append(),
+                Argument::flag(
+                    &["--ignore-formatted", "-g"],
+                    "Skip directories that are formatted already, rather than fail.",
+                ),
+                RELEASE,
+                Argument::new(&["--feature", "-f"], "The level of a feature, as feature=level.").append(),
+                Argument::flag(&["--standalone", "-s"], "This controller is the only voter of a dynamic quorum."),
+                Argument::flag(
+                    &["--no-initial-controllers", "-N"],
+                    "The quorum is dynamic; its voters are not named here.",
+                ),
+                Argument::new(
+                    &["--initial-controllers", "-I"],
+                    "The voters of a dynamic quorum, as id@host:port:directory with commas between them.",
+                ),
+            ],
+            exclusive: &[Exclusive {
+                required: false,
+                names: &["standalone", "no-initial-controllers", "initial-controllers"],
+            }],
+            ..Command::EMPTY
+        },
+        Command {
+            name: "version-mapping",
+            help: "Tell the levels of the features in a release.",
+            arguments: &[RELEASE],
+            ..Command::EMPTY
+        },
+        Command {
+            name: "feature-dependencies",
+            help: "Tell which levels of other features a level of a feature needs.",
+            arguments: &[Argument::new(&["--feature", "-f"], "A feature, as feature=level.").append().required()],
+            ..Command::EMPTY
+        },
+        Command { name: "random-uuid", help: "Print a random id.", ..Command::EMPTY },
+    ],
+    ..Grammar::EMPTY
+};
+
+/// Why nothing was done, or not all.
+#[derive(Debug)]
+enum Failure {
+    /// It is told as it is.
+    Terse(String),
+    /// In Kafka's tool, an exception ends the program.
+    Uncaught(Error),
 }
 
-#[derive(Debug, Subcommand)]
-enum StorageCommand {
-    /// Get information about the log directories on this node
-    Info {
-        #[arg(long, short)]
-        config: PathBuf,
-    },
-    /// Format the log directories on this node
-    Format(Format),
-    /// Print a random id
-    RandomUuid,
-}
-
-#[derive(Debug, clap::Args)]
-struct Format {
-    #[arg(long, short)]
-    config: PathBuf,
-    #[arg(long, short = 't')]
-    cluster_id: String,
-    /// Skip directories that are formatted already rather than fail
-    #[arg(long, short = 'g')]
-    ignore_formatted: bool,
-    #[arg(long, short = 'S')]
-    add_scram: Vec<String>,
-    #[arg(long, short = 'r')]
-    release_version: Option<String>,
-    #[arg(long, short = 'f')]
-    feature: Vec<String>,
-    #[arg(long, short = 's')]
-    standalone: bool,
-    #[arg(long, short = 'N')]
-    no_initial_controllers: bool,
-    #[arg(long, short = 'I')]
-    initial_controllers: Option<String>,
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Uncaught(error)
+    }
 }
 
 /// Returns the exit code.
-pub fn run(arguments: &[String]) -> u8 {
-    let words = std::iter::once("kafka-storage".to_owned()).chain(arguments.iter().cloned());
-    let arguments = match StorageArguments::try_parse_from(words) {
+pub fn run(words: &[String]) -> u8 {
+    let arguments = match Arguments::parse(&GRAMMAR, words) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            let code = u8::from(error.use_stderr());
-            let _ = error.print();
-            return code;
-        }
+        Err(end @ End::Help(_)) => return end.report(0),
+        Err(end) => return end.report(1),
     };
-    let done = match &arguments.command {
-        StorageCommand::RandomUuid => Ok(vec![random_cluster_id()]),
-        StorageCommand::Format(options) => format(&*RealDisk::new(), options, SystemClock::new().now_ms()),
-        StorageCommand::Info { config } => return info(config),
-    };
-    match done {
-        Ok(lines) => {
-            lines.iter().for_each(|line| drop(writeln!(io::stdout(), "{line}")));
-            0
+    match act(&arguments) {
+        Ok(code) => code,
+        Err(Failure::Terse(message)) => {
+            complain!("{message}");
+            1
         }
-        Err(reason) => {
-            let _ = writeln!(io::stderr(), "{reason}");
+        Err(Failure::Uncaught(error)) => {
+            complain!("Exception in thread \"main\" {}", error.trace());
             1
         }
     }
 }
 
-fn load(file: &Path) -> Result<BrokerConfig, String> {
-    let bytes = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let given = properties::parse(&bytes).map_err(|error| format!("{}: {error}", file.display()))?;
+fn act(arguments: &Arguments) -> Result<u8, Failure> {
+    match arguments.command() {
+        "random-uuid" => say!("{}", random_cluster_id()),
+        "version-mapping" => version_mapping(arguments)?,
+        "feature-dependencies" => dependencies(arguments)?,
+        "info" => return Ok(info(&load(arguments)?.0)),
+        _ => {
+            let (config, unstable) = load(arguments)?;
+            let format = Format { config: &config, unstable, arguments, now_ms: SystemClock::new().now_ms() };
+            format.run(&*RealDisk::new(), &mut |line| say!("{line}"))?;
+        }
+    }
+    Ok(0)
+}
+
+/// The configuration, and whether it allows what is not in production yet.
+fn load(arguments: &Arguments) -> Result<(BrokerConfig, bool), Failure> {
+    let file = Path::new(arguments.value("config").unwrap_or_default());
+    let given: BTreeMap<String, String> = crate::client::config::read_properties(file)?;
+    let unstable = given.get("unstable.feature.versions.enable").is_some_and(|text| text.trim() == "true");
     let loaded = BrokerConfig::load(given)
-        .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
-    Ok(loaded.config)
+        .map_err(|problems| Failure::Terse(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
+    Ok((loaded.config, unstable))
 }
 
 /// All directories, in their order.
@@ -105,75 +153,56 @@ fn directories(config: &BrokerConfig) -> Vec<PathBuf> {
     directories
 }
 
-/// What is printed.
-fn format(disk: &dyn Disk, options: &Format, now_ms: i64) -> Result<Vec<String>, String> {
-    if !options.add_scram.is_empty() {
-        return Err("--add-scram: SCRAM is not supported yet".to_owned());
+fn version_mapping(arguments: &Arguments) -> Result<(), Failure> {
+    let text = arguments.value("release-version").unwrap_or(MetadataVersion::LATEST.name());
+    let metadata = release(text, true).map_err(|error| Failure::Terse(error.message().to_owned()))?;
+    say!("metadata.version={metadata} ({text})");
+    for feature in &FEATURES {
+        say!("{}={}", feature.name, feature.default_at(metadata));
     }
-    if let Some(release) = options.release_version.as_deref().filter(|release| !is_latest(release)) {
-        return Err(format!("--release-version {release}: directories are formatted for {} only", release_name()));
-    }
-    let config = load(&options.config)?;
-    let is_voter = !config.controller_quorum_voters.is_empty();
-    if is_voter && (options.standalone || options.initial_controllers.is_some()) {
-        return Err("You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. \
-                    If you want to use dynamic quorum, please remove controller.quorum.voters and specify \
-                    controller.quorum.bootstrap.servers instead."
-            .to_owned());
-    }
-    let mut ensemble = MetaPropertiesEnsemble::load(disk, &directories(&config), &config.metadata_log_dir);
-    ensemble.verify(Some(&options.cluster_id), config.node_id).map_err(|error| error.to_string())?;
-    if let Some(formatted) = ensemble.formatted.keys().next().filter(|_| !options.ignore_formatted) {
-        return Err(format!(
-            "Log directory {} is already formatted. Use --ignore-formatted to ignore this directory and format the others.",
-            formatted.display()
-        ));
-    }
-    let mut lines: Vec<String> = ensemble
-        .failed
-        .keys()
-        .map(|dir| format!("I/O error trying to read log directory {}. Ignoring...", dir.display()))
-        .collect();
-    if ensemble.unformatted.is_empty() {
-        lines.push("All of the log directories are already formatted.".to_owned());
-        return Ok(lines);
-    }
-    let new = ensemble.unformatted.clone();
-    for dir in &new {
-        let kind = if *dir == config.metadata_log_dir { "metadata directory" } else { "data directory" };
-        lines.push(format!("Formatting {kind} {} with metadata.version {}.", dir.display(), release_name()));
-        disk.create_dir_all(dir)
-            .and_then(|()| snapshot::write_bootstrap(disk, dir, &bootstrap_records(), now_ms))
-            .map_err(|error| format!("{}: {error}", dir.join(BOOTSTRAP_FILE).display()))?;
-    }
-    ensemble.format(disk, &options.cluster_id, config.node_id, now_ms);
-    match new.iter().find_map(|dir| Some((dir, ensemble.failed.get(dir)?))) {
-        Some((dir, error)) => Err(format!("Error while writing meta.properties file {}: {error}", dir.display())),
-        None => Ok(lines),
-    }
+    Ok(())
 }
 
-/// Of the metadata version that directories are formatted with.
-fn release_name() -> String {
-    MetadataVersion::LATEST.to_string()
-}
-
-fn is_latest(release: &str) -> bool {
-    let name = release_name();
-    name == release || name.split("-IV").next() == Some(release) || release.starts_with("4.3")
-}
-
-fn info(file: &Path) -> u8 {
-    let config = match load(file) {
-        Ok(config) => config,
-        Err(reason) => {
-            let _ = writeln!(io::stderr(), "{reason}");
-            return 1;
+fn dependencies(arguments: &Arguments) -> Result<(), Failure> {
+    let terse = |message: String| Failure::Terse(message);
+    for text in arguments.values("feature") {
+        let (name, level) = text.split_once('=').ok_or_else(|| {
+            terse(format!(
+                "Invalid feature format: {text}. Expected format: 'feature=version' (e.g. 'group.version=1')"
+            ))
+        })?;
+        let (name, level_text) = (java::trim(name), java::trim(level));
+        let level: i16 = java::parse_integer(level_text)
+            .ok_or_else(|| terse(format!("Invalid version format: {level_text} for feature {name}")))?;
+        if name == "metadata.version" {
+            let release = release_name(level).ok_or_else(|| terse(format!("Unknown metadata.version {level}")))?;
+            say!("{name}={level} ({release}) has no dependencies.");
+            continue;
         }
-    };
+        let feature = FEATURES.iter().find(|feature| feature.name == name);
+        let feature = feature.ok_or_else(|| terse(format!("Unknown feature: {name}")))?;
+        let known = feature.levels.iter().find(|(known, _, _)| *known == level);
+        let (_, _, needs) =
+            known.ok_or_else(|| terse(format!("Feature level {level} is not supported for feature {name}")))?;
+        if needs.is_empty() {
+            say!("{name}={level} has no dependencies.");
+            continue;
+        }
+        say!("{name}={level} requires:");
+        for (needed, level) in *needs {
+            match release_name(*level) {
+                Some(release) if *needed == "metadata.version" => say!("    {needed}={level} ({release})"),
+                _ => say!("    {needed}={level}"),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn info(config: &BrokerConfig) -> u8 {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     let mut metadata: Option<MetaProperties> = None;
-    for dir in directories(&config) {
+    for dir in directories(config) {
         let shown = dir.display();
         if !dir.is_dir() {
             let what = if dir.exists() { "is not a directory" } else { "does not exist" };
@@ -198,6 +227,12 @@ fn info(file: &Path) -> u8 {
             }
         }
     }
+    if metadata.as_ref().is_some_and(|metadata| metadata.version == MetaPropertiesVersion::V0) {
+        problems.push(
+            "The kafka configuration file appears to be for a cluster in KRaft mode, but the directories are formatted for legacy mode."
+                .to_owned(),
+        );
+    }
     let mut out = list(["Found log directory", "Found log directories"], &found);
     if let Some(metadata) = &metadata {
         let text = metadata.encode(0);
@@ -219,68 +254,4 @@ fn list(titles: [&str; 2], entries: &[String]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn options(dir: &Path, more: &[&str]) -> Format {
-        let file = dir.join("server.properties");
-        let text = format!(
-            "node.id=3\nprocess.roles=broker,controller\ncontroller.listener.names=C\nlisteners=PLAINTEXT://:1,C://:2\n\
-            listener.security.protocol.map=C:PLAINTEXT,PLAINTEXT:PLAINTEXT\ncontroller.quorum.voters=3@localhost:2\n\
-            log.dirs={0}/a,{0}/b\nmetadata.log.dir={0}/b\n",
-            dir.display()
-        );
-        std::fs::write(&file, text).unwrap();
-        let file = file.to_str().unwrap().to_owned();
-        let words = ["kafka-storage", "format", "-c", &file, "-t", "any word"];
-        match StorageArguments::try_parse_from(words.iter().chain(more)).unwrap().command {
-            StorageCommand::Format(options) => options,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn directories_are_formatted_once() {
-        let root = tempfile::tempdir().unwrap();
-        let disk = RealDisk::new();
-        let format = |more: &[&str]| super::format(&*disk, &options(root.path(), more), 7);
-        let shown = |name: &str| root.path().join(name).display().to_string();
-        assert_eq!(
-            format(&[]).unwrap(),
-            [
-                format!("Formatting data directory {} with metadata.version 4.3-IV0.", shown("a")),
-                format!("Formatting metadata directory {} with metadata.version 4.3-IV0.", shown("b")),
-            ]
-        );
-        for dir in ["a", "b"] {
-            let found = MetaProperties::read(&*disk, &root.path().join(dir)).unwrap().unwrap();
-            assert_eq!(found.cluster_id.as_deref(), Some("any word"));
-            let records = snapshot::read_bootstrap(&*disk, &root.path().join(dir)).unwrap().unwrap();
-            assert_eq!(records, bootstrap_records());
-        }
-        assert!(format(&[]).unwrap_err().contains("is already formatted. Use --ignore-formatted"));
-        assert_eq!(format(&["--ignore-formatted"]).unwrap(), ["All of the log directories are already formatted."]);
-    }
-
-    #[test]
-    fn what_cannot_be_is_said() {
-        let root = tempfile::tempdir().unwrap();
-        let disk = RealDisk::new();
-        for (more, reason) in [
-            (["--add-scram", "SCRAM-SHA-256=[name=a,password=b]"], "SCRAM is not supported yet"),
-            (["--release-version", "3.9"], "4.3-IV0 only"),
-            (["--initial-controllers", "3@h:2:JEXY6aqzQY-32P5TStzaFg"], "You cannot specify controller.quorum.voters"),
-        ] {
-            let error = super::format(&*disk, &options(root.path(), &more), 7).unwrap_err();
-            assert!(error.contains(reason), "{error}");
-        }
-        super::format(&*disk, &options(root.path(), &["--release-version", "4.3"]), 7).unwrap();
-    }
-
-    #[test]
-    fn lists_have_their_titles() {
-        assert_eq!(list(["One", "Many"], &[]), "");
-        assert_eq!(list(["One", "Many"], &["a".to_owned()]), "One:\n  a\n\n");
-        assert_eq!(list(["One", "Many"], &["a".to_owned(), "b".to_owned()]), "Many:\n  a\n  b\n\n");
-    }
-}
+mod tests;

@@ -190,14 +190,24 @@ pub fn write(
     quorum: &SnapshotQuorum,
     now_ms: i64,
 ) -> io::Result<u64> {
-    let mut control = vec![ControlRecord::SnapshotHeader {
-        last_contained_log_timestamp: image.provenance.last_contained_log_time_ms,
-    }];
+    let control = header(image.provenance.last_contained_log_time_ms, quorum);
+    write_file(disk, &dir.join(id.file_name()), id.epoch, &control, image.to_records(), now_ms)
+}
+
+/// Writes the snapshot that a quorum of dynamic voters begins with: it holds them and nothing else. Durable on return.
+pub fn write_first(disk: &dyn Disk, dir: &Path, quorum: &SnapshotQuorum, now_ms: i64) -> io::Result<()> {
+    let id = SnapshotId { end_offset: Offset(0), epoch: LeaderEpoch(0) };
+    let control = header(now_ms, quorum);
+    write_file(disk, &dir.join(id.file_name()), id.epoch, &control, std::iter::empty(), now_ms).map(|_| ())
+}
+
+fn header(last_contained_log_timestamp: i64, quorum: &SnapshotQuorum) -> Vec<ControlRecord> {
+    let mut control = vec![ControlRecord::SnapshotHeader { last_contained_log_timestamp }];
     if quorum.kraft_version > 0 {
         control.push(ControlRecord::KRaftVersion { kraft_version: quorum.kraft_version });
         control.extend(quorum.voters.clone().map(ControlRecord::KRaftVoters));
     }
-    write_file(disk, &dir.join(id.file_name()), id.epoch, &control, image.to_records(), now_ms)
+    control
 }
 
 /// Writes `bootstrap.checkpoint` into `log_dir`; durable on return.

@@ -294,16 +294,26 @@ impl MetaPropertiesEnsemble {
             }))
             .collect();
         for (dir, properties) in changed {
-            let written = disk.create_dir_all(&dir).and_then(|()| properties.write(disk, &dir, now_ms));
-            match written {
-                Ok(()) => {
-                    info!(dir = %dir.display(), directory_id = ?properties.directory_id, "formatted log directory");
-                    self.formatted.insert(dir, properties);
-                }
-                Err(error) => {
-                    self.formatted.remove(&dir);
-                    self.failed.insert(dir, error.into());
-                }
+            self.write(disk, dir, properties, now_ms);
+        }
+    }
+
+    /// Formats one directory that has no file, under an id that was chosen for it.
+    pub fn format_directory(&mut self, disk: &dyn Disk, dir: &Path, properties: MetaProperties, now_ms: i64) {
+        self.unformatted.retain(|unformatted| unformatted != dir);
+        self.write(disk, dir.to_owned(), properties, now_ms);
+    }
+
+    fn write(&mut self, disk: &dyn Disk, dir: PathBuf, properties: MetaProperties, now_ms: i64) {
+        let written = disk.create_dir_all(&dir).and_then(|()| properties.write(disk, &dir, now_ms));
+        match written {
+            Ok(()) => {
+                info!(dir = %dir.display(), directory_id = ?properties.directory_id, "formatted log directory");
+                self.formatted.insert(dir, properties);
+            }
+            Err(error) => {
+                self.formatted.remove(&dir);
+                self.failed.insert(dir, error.into());
             }
         }
     }

@@ -72,10 +72,11 @@ pub fn run(words: &[String]) -> u8 {
         Ok(options) => options,
         Err(error) => return uncaught_in_main(&error),
     };
-    if let Err(Stop::Failed(error)) = check(&options) {
-        return uncaught_in_main(&error);
+    let checked = check(&options);
+    if let Err(Stop::Failed(error)) = &checked {
+        return uncaught_in_main(error);
     }
-    let ended = check(&options).and_then(|()| {
+    let ended = checked.and_then(|()| {
         if let Some(regex) = options.value("validate-regex")? {
             match regex::Regex::new(regex) {
                 Ok(_) => say!("The regular expression `{regex}` is valid."),

@@ -6,10 +6,10 @@ use kafka_protocol::messages::UpdateFeaturesRequest;
 use kafka_protocol::messages::update_features_request::FeatureUpdateKey;
 
 use super::argparse::{Argument, Arguments, Command, End, Exclusive, Grammar, Kind, terse};
+use super::feature_levels::{FEATURES, name_and_level, release, release_name};
 use super::{admin_config, complain, say};
 use crate::client::topics::text;
 use crate::client::{Client, Error, Target, block_on};
-use crate::config::java;
 use crate::metadata::version::MetadataVersion;
 
 const FEATURE: Argument = Argument::new(&["--feature"], "A feature, as feature=level.").append();
@@ -161,56 +161,9 @@ async fn describe(client: &Client, node: Option<i32>) -> Result<(), Error> {
     Ok(())
 }
 
-struct Feature {
-    name: &'static str,
-    levels: &'static [Level],
-}
-
-/// A level, the level of `metadata.version` with which it became the default, and what it needs of other features.
-type Level = (i16, i16, &'static [(&'static str, i16)]);
-
-/// All but `metadata.version`, in Kafka's order.
-const FEATURES: [Feature; 6] = [
-    Feature { name: "kraft.version", levels: &[(0, 7, &[]), (1, 21, &[])] },
-    Feature { name: "transaction.version", levels: &[(0, 7, &[]), (1, 24, &[]), (2, 24, &[])] },
-    Feature { name: "group.version", levels: &[(0, 7, &[]), (1, 22, &[])] },
-    Feature { name: "eligible.leader.replicas.version", levels: &[(0, 7, &[]), (1, 26, &[("metadata.version", 23)])] },
-    Feature { name: "share.version", levels: &[(0, 7, &[]), (1, 28, &[])] },
-    Feature { name: "streams.version", levels: &[(0, 7, &[]), (1, 29, &[])] },
-];
-
-/// Known, and not in production.
-const NEXT: (i16, &str) = (31, "4.4-IV0");
-
-impl Feature {
-    fn default_at(&self, metadata: i16) -> i16 {
-        self.levels.iter().rev().find(|(_, since, _)| *since <= metadata).map_or(0, |(level, _, _)| *level)
-    }
-}
-
-/// The names of all levels of `metadata.version`.
-fn releases() -> Vec<(i16, &'static str)> {
-    let levels = MetadataVersion::MINIMUM.0..=MetadataVersion::LATEST.0;
-    levels.map(|level| (level, MetadataVersion(level).name())).chain([NEXT]).collect()
-}
-
-/// `4.0-IV1` is that level, `4.0` and `4.0.1` are the last one of the release.
-fn release(text: &str) -> Result<i16, Error> {
-    let parts = java::split(text, '.');
-    let key = if parts.len() > 2 { parts[..2].join(".") } else { text.to_owned() };
-    let found = releases()
-        .into_iter()
-        .rev()
-        .find(|(_, name)| *name == key || name.split_once("-IV").is_some_and(|(release, _)| release == key));
-    found.map(|(level, _)| level).ok_or_else(|| {
-        let names: Vec<&str> = releases().iter().map(|(_, name)| *name).collect();
-        terse(format!("Unknown metadata.version '{text}'. Supported metadata.version are: {}", names.join(", ")))
-    })
-}
-
 fn version_mapping(arguments: &Arguments) -> Result<(), Error> {
     let text = arguments.value("release-version").unwrap_or(MetadataVersion::LATEST.name());
-    let metadata = release(text)?;
+    let metadata = release(text, true)?;
     say!("metadata.version={metadata} ({text})");
     for feature in &FEATURES {
         say!("{}={}", feature.name, feature.default_at(metadata));
@@ -219,11 +172,10 @@ fn version_mapping(arguments: &Arguments) -> Result<(), Error> {
 }
 
 fn dependencies(arguments: &Arguments) -> Result<(), Error> {
-    let release_of = |level: i16| releases().into_iter().find(|(known, _)| *known == level).map(|(_, name)| name);
     for text in arguments.values("feature") {
         let (name, level) = name_and_level(text)?;
         if name == "metadata.version" {
-            let release = release_of(level).ok_or_else(|| terse(format!("Unknown metadata.version {level}")))?;
+            let release = release_name(level).ok_or_else(|| terse(format!("Unknown metadata.version {level}")))?;
             say!("{name}={level} ({release}) has no dependencies.");
             continue;
         }
@@ -238,23 +190,13 @@ fn dependencies(arguments: &Arguments) -> Result<(), Error> {
         }
         say!("{name}={level} requires:");
         for (needed, level) in *needs {
-            match release_of(*level) {
+            match release_name(*level) {
                 Some(release) if *needed == "metadata.version" => say!("    {needed}={level} ({release})"),
                 _ => say!("    {needed}={level}"),
             }
         }
     }
     Ok(())
-}
-
-fn name_and_level(text: &str) -> Result<(&str, i16), Error> {
-    let runtime = |reason: String| {
-        Error::new("java.lang.RuntimeException", format!("Can't parse feature=level string {text}: {reason}"))
-    };
-    let (name, level) = text.split_once('=').ok_or_else(|| runtime("equals sign not found.".to_owned()))?;
-    let level = java::trim(level);
-    let parsed = java::parse_integer(level);
-    Ok((java::trim(name), parsed.ok_or_else(|| runtime(format!("unable to parse {level} as a short.")))?))
 }
 
 type Updates = BTreeMap<String, i16>;
@@ -282,7 +224,7 @@ fn changed(arguments: &Arguments) -> Result<Updates, Error> {
         if arguments.has("metadata") || arguments.has("feature") {
             return Err(terse("Can not specify `release-version` with other feature flags."));
         }
-        let metadata = release(text)?;
+        let metadata = release(text, true)?;
         updates.insert("metadata.version".to_owned(), metadata);
         for feature in &FEATURES {
             let level = feature.default_at(metadata);
@@ -295,7 +237,7 @@ fn changed(arguments: &Arguments) -> Result<Updates, Error> {
     }
     if let Some(text) = arguments.value("metadata") {
         say!(" `metadata` flag is deprecated and may be removed in a future release.");
-        updates.insert("metadata.version".to_owned(), release(text)?);
+        updates.insert("metadata.version".to_owned(), release(text, true)?);
     }
     for text in arguments.values("feature") {
         let (name, level) = name_and_level(text)?;
@@ -366,45 +308,5 @@ async fn update(client: &Client, arguments: &Arguments, updates: Updates) -> Res
     match failures {
         0 => Ok(()),
         failures => Err(terse(format!("{failures} out of {} operation(s) failed.", updates.len()))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn releases_have_levels() {
-        assert_eq!(release("4.0").unwrap(), 25);
-        assert_eq!(release("4.0.1").unwrap(), 25);
-        assert_eq!(release("4.0-IV1").unwrap(), 23);
-        assert_eq!(release("4.3-IV0").unwrap(), 30);
-        assert!(
-            release("9.9")
-                .unwrap_err()
-                .message()
-                .starts_with("Unknown metadata.version '9.9'. Supported metadata.version are: 3.3-IV3, ")
-        );
-    }
-
-    #[test]
-    fn features_have_defaults_by_release() {
-        let defaults = |metadata| FEATURES.each_ref().map(|feature| feature.default_at(metadata));
-        assert_eq!(defaults(30), [1, 2, 1, 1, 1, 1]);
-        assert_eq!(defaults(25), [1, 2, 1, 0, 0, 0]);
-        assert_eq!(defaults(7), [0; 6]);
-    }
-
-    #[test]
-    fn levels_are_numbers() {
-        assert_eq!(name_and_level("a = 5").unwrap(), ("a", 5));
-        assert_eq!(
-            name_and_level("a").unwrap_err().message(),
-            "Can't parse feature=level string a: equals sign not found."
-        );
-        assert_eq!(
-            name_and_level("a=x").unwrap_err().message(),
-            "Can't parse feature=level string a=x: unable to parse x as a short."
-        );
     }
 }

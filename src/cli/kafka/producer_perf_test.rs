@@ -26,8 +26,9 @@ static GRAMMAR: Grammar = Grammar {
         Argument::new(
             &["--bootstrap-server"],
             "The brokers to connect to first. Takes precedence over bootstrap.servers elsewhere.",
-        ),
-        Argument::new(&["--topic"], "Produce records to this topic.").metavar("BOOTSTRAP-SERVER").required(),
+        )
+        .metavar("BOOTSTRAP-SERVER"),
+        Argument::new(&["--topic"], "Produce records to this topic.").required(),
         Argument::new(&["--num-records"], "Number of records to produce.")
             .metavar("NUM-RECORDS")
             .of(Kind::Long)
