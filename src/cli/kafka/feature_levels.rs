@@ -51,8 +51,10 @@ pub fn release(text: &str, unstable: bool) -> Result<i16, Error> {
     let parts = java::split(text, '.');
     let key = if parts.len() > 2 { parts[..2].join(".") } else { text.to_owned() };
     let known = || releases().into_iter().filter(|(level, _)| unstable || *level <= MetadataVersion::LATEST.0);
-    let is_named =
-        |(_, name): &(i16, &str)| *name == key || name.split_once("-IV").is_some_and(|(release, _)| release == key);
+    let is_named = |(level, name): &(i16, &str)| {
+        let release = name.split_once("-IV").map(|(release, _)| release);
+        *name == key || *level <= MetadataVersion::LATEST.0 && release == Some(&*key)
+    };
     let found = known().filter(is_named).last();
     found.map(|(level, _)| level).ok_or_else(|| {
         let names: Vec<&str> = known().map(|(_, name)| name).collect();

@@ -212,7 +212,7 @@ impl Format<'_> {
         let mut ensemble = MetaPropertiesEnsemble::load(disk, &directories(self.config), metadata_dir);
         ensemble.verify(Some(cluster_id), node_id).map_err(|error| Failure::Uncaught(not_ours(&error)))?;
         if !self.arguments.has("ignore-formatted")
-            && let Some(formatted) = ensemble.formatted.keys().next()
+            && let Some(formatted) = in_hash_order(ensemble.formatted.keys()).first()
         {
             return Err(Failure::Terse(format!(
                 "Log directory {} is already formatted. Use --ignore-formatted to ignore this directory and format the others.",
@@ -231,7 +231,7 @@ impl Format<'_> {
         }
         say(format!("Bootstrap metadata: {}", shown(records, metadata)));
         let own = voters.into_iter().flatten().find(|voter| voter.id == node_id);
-        for dir in in_hash_order(&ensemble.unformatted) {
+        for dir in in_hash_order(ensemble.unformatted.clone().iter()) {
             let is_metadata = dir == *metadata_dir;
             let kind = match (is_metadata, voters, own) {
                 (false, _, _) => "data directory",
@@ -260,8 +260,8 @@ impl Format<'_> {
 }
 
 /// Paths as a Java map has them in its order.
-fn in_hash_order(paths: &[PathBuf]) -> Vec<PathBuf> {
-    let texts: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+fn in_hash_order<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> Vec<PathBuf> {
+    let texts: Vec<String> = paths.map(|path| path.display().to_string()).collect();
     let mut names: Vec<&str> = texts.iter().map(String::as_str).collect();
     let table = java::grown_table(names.len());
     java::hash_order(&mut names, table);
@@ -380,6 +380,9 @@ fn parse_voter(text: &str, listener: &str) -> Result<Voter, String> {
         }
         None => rest.split_at(rest.find(':').ok_or("No colon following hostname could be found.")?),
     };
+    // As Java shows such an address.
+    let written = |address: std::net::Ipv6Addr| address.segments().map(|segment| format!("{segment:x}")).join(":");
+    let host = &*host.parse().map_or_else(|_| host.to_owned(), written);
     let rest = rest.strip_prefix(':').ok_or("Port section must start with a colon.")?;
     let (port, directory) = rest.split_once(':').ok_or("No colon following port could be found.")?;
     let port: i32 = java::parse_integer(port).ok_or("Failed to parse port in dynamic voter string.")?;
@@ -402,7 +405,7 @@ mod tests {
         };
         assert_eq!(
             found.iter().map(shown).collect::<Vec<_>>(),
-            ["1 h 1 JEXY6aqzQY-32P5TStzaFg", "2 ::1 2 07R5amHmR32VDA6jHkGbTA"]
+            ["1 h 1 JEXY6aqzQY-32P5TStzaFg", "2 0:0:0:0:0:0:0:1 2 07R5amHmR32VDA6jHkGbTA"]
         );
         for (text, message) in [
             ("", "No voters given."),

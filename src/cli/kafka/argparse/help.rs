@@ -26,8 +26,8 @@ pub fn usage(grammar: &Grammar, command: Option<&Command>) -> String {
     }
     let mut head = format!("usage: {} ", grammar.program);
     let mut indent = " ".repeat(head.len());
-    // What would not stand behind the name in one line begins below it.
-    if pieces.iter().any(|piece| head.len() + piece.len() > WIDTH) {
+    // An argument that would not stand behind the name in one line has all begin below it; the list of commands has not.
+    if pieces.iter().any(|piece| !piece.starts_with('{') && head.len() + piece.len() > WIDTH) {
         indent = " ".repeat("usage: ".len());
         head = format!("{}\n{indent}", head.trim_end());
     }
