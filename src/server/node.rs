@@ -13,6 +13,8 @@ mod housekeeping;
 mod registration;
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -47,7 +49,7 @@ use crate::quorum::voters::VoterSet;
 use crate::record::control::VoterEndpoint;
 use crate::replica::{ReplicaManager, Settings};
 use crate::storage::background::Background;
-use crate::storage::disk::{Disk, RealDisk};
+use crate::storage::disk::{Disk, RealDisk, is_full};
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::LogContext;
 use crate::storage::manager::{DirectoryFailure, HostedPartition, LoadEvent, LogManager, LogManagerConfig, OpenError};
@@ -82,14 +84,40 @@ pub enum NodeError {
     Stopped(#[from] ControllerError),
     #[error("the controller refused this broker: {0}")]
     Registration(String),
+    #[error("there was none for the broker's registration")]
+    NoRoomToRegister,
     #[error("the metadata log failed")]
     MetadataLog,
     #[error("log directory {} has failed, and with it the metadata log: {error}", dir.display())]
     MetadataLogDir { dir: PathBuf, error: String },
     #[error("all log directories have failed, the last of them {}: {error}", dir.display())]
     NoLogDir { dir: PathBuf, error: String },
+    #[error("there is no room to start in {}: {error}. What is there is as it was; make room on that disk, and start again", dir.display())]
+    NoRoom { dir: PathBuf, error: Box<NodeError> },
     #[error("a start-up step ended by a panic")]
     Panic,
+}
+
+impl NodeError {
+    /// Says so if it is for want of room. What a start cannot do without lies in the directory of the metadata log.
+    fn or_no_room(self, dir: PathBuf) -> NodeError {
+        let mut is_no_room = match &self {
+            NodeError::Directories(error) => error.is_full(),
+            NodeError::NoRoomToRegister => true,
+            _ => false,
+        };
+        let mut cause: Option<&(dyn Error + 'static)> = Some(&self);
+        while let Some(error) = cause {
+            let io =
+                error.downcast_ref::<io::Error>().or_else(|| error.downcast_ref::<Arc<io::Error>>().map(|io| &**io));
+            is_no_room |= io.is_some_and(is_full);
+            cause = error.source();
+        }
+        match is_no_room {
+            true => NodeError::NoRoom { dir, error: Box::new(self) },
+            false => self,
+        }
+    }
 }
 
 /// A node that serves.
@@ -121,10 +149,15 @@ impl Node {
 
     /// As [`Self::start`], on a disk that may be simulated.
     pub async fn start_on(config: BrokerConfig, disk: Arc<dyn Disk>) -> Result<Node, NodeError> {
+        let metadata_log_dir = config.metadata_log_dir.clone();
+        Node::start_here(config, disk).await.map_err(|error| error.or_no_room(metadata_log_dir))
+    }
+
+    async fn start_here(config: BrokerConfig, disk: Arc<dyn Disk>) -> Result<Node, NodeError> {
         let config = Arc::new(config);
         let clock: Arc<dyn Clock> = SystemClock::new();
         info!(version = env!("CARGO_PKG_VERSION"), node_id = %config.node_id, "starting");
-        let mut server = SocketServer::bind(&config, clock.clone())?;
+        let server = SocketServer::bind(&config, clock.clone())?;
         let bound: Vec<Endpoint> = server.endpoints().cloned().collect();
         let (failed, failure) = watch::channel(None);
         let failed = Arc::new(failed);
@@ -135,8 +168,38 @@ impl Node {
                 .await
                 .map_err(|_| NodeError::Panic)??
         };
-        let Opened { cluster_id, logs, replicas, settings, controller, failures } = opened;
+        let (controller, logs) = (opened.controller.clone(), opened.logs.clone());
+        let started = Node::serve(config, clock, server, bound, opened, failed, failure).await;
+        if started.is_err() {
+            if let Err(error) = controller.shutdown().await {
+                warn!(%error, "the controller had ended before");
+            }
+            let closed = spawn_blocking(move || {
+                // As it was found, for nothing has changed.
+                let broker_epoch = logs.previous_broker_epoch().unwrap_or(-1);
+                logs.shutdown(broker_epoch, &logs.read_high_watermarks());
+            });
+            closed.await.map_err(|_| NodeError::Panic)?;
+        }
+        started
+    }
 
+    /// Has what is open serve.
+    async fn serve(
+        config: Arc<BrokerConfig>,
+        clock: Arc<dyn Clock>,
+        mut server: SocketServer,
+        bound: Vec<Endpoint>,
+        opened: Opened,
+        failed: Arc<watch::Sender<Option<Arc<NodeError>>>>,
+        failure: watch::Receiver<Option<Arc<NodeError>>>,
+    ) -> Result<Node, NodeError> {
+        let Opened { cluster_id, logs, replicas, settings, controller, mut failures } = opened;
+        if logs.log_dirs().iter().all(|dir| !dir.is_online) {
+            let last = std::iter::from_fn(|| failures.try_recv().ok()).last();
+            let DirectoryFailure { dir, error, .. } = last.expect("it is told of each");
+            return Err(NodeError::NoLogDir { dir, error });
+        }
         let groups = GroupCoordinator::new(
             config.node_id,
             replicas.clone(),

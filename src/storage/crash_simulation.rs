@@ -3,6 +3,7 @@
 //! | part | what is run |
 //! |---|---|
 //! | short scripts ([`script::short`]) | once for each change of the disk, which a killed process or a power loss comes before; again with another crash during the start that follows; once for each call, which fails with `EIO`, or from which on the disk is full |
+//! | the same | up to each of their steps; then the process is killed, or the power goes, or it ends in order, and the next start is on a disk without any room |
 //! | long scripts | random steps on three partitions, with crashes and faults now and then |
 //! | known bugs | put back one by one ([`crate::storage::known_bugs`]): each must be found |
 //!
@@ -52,6 +53,11 @@ enum Plan {
         at: u64,
         fault: Fault,
     },
+    /// After so many steps the process ends, by a crash or in order, and the next one finds a disk without any room.
+    FullStart {
+        at: usize,
+        crash: Option<Crash>,
+    },
 }
 
 /// A run.
@@ -69,6 +75,8 @@ impl fmt::Display for Case {
                 Plan::Crash { at, crash, again: None } => write!(f, "{script}.{seed}.{crash:?}.{at}"),
                 Plan::Crash { at, crash, again: Some(again) } => write!(f, "{script}.{seed}.{crash:?}.{at}.{again}"),
                 Plan::Fault { at, fault } => write!(f, "{script}.{seed}.{fault:?}.{at}"),
+                Plan::FullStart { at, crash: None } => write!(f, "{script}.{seed}.FullAfterEnd.{at}"),
+                Plan::FullStart { at, crash: Some(crash) } => write!(f, "{script}.{seed}.FullAfter{crash:?}.{at}"),
             },
         }
     }
@@ -88,6 +96,9 @@ impl Case {
             "PowerLoss" => Plan::Crash { at, crash: Crash::PowerLoss, again },
             "Error" => Plan::Fault { at, fault: Fault::Error },
             "Full" => Plan::Fault { at, fault: Fault::Full },
+            "FullAfterEnd" => Plan::FullStart { at: at as usize, crash: None },
+            "FullAfterKill" => Plan::FullStart { at: at as usize, crash: Some(Crash::Kill) },
+            "FullAfterPowerLoss" => Plan::FullStart { at: at as usize, crash: Some(Crash::PowerLoss) },
             _ => return None,
         };
         Some(Case::Short { script, seed, plan })
@@ -95,6 +106,9 @@ impl Case {
 
     fn run(self, says: bool) -> Result<Coverage, String> {
         let run = catch_unwind(AssertUnwindSafe(|| match self {
+            Case::Short { script, seed, plan: Plan::FullStart { at, crash } } => {
+                run_full_start(script, seed, at, crash, says).map(|(world, _)| world.disk.coverage())
+            }
             Case::Short { script, seed, plan } => {
                 run_short(script, seed, plan, says).map(|world| world.disk.coverage())
             }
@@ -117,10 +131,11 @@ fn run_short(script: usize, seed: u64, plan: Plan, says: bool) -> Result<World, 
             world.disk.fail_after(Some((at, fault)));
             if at.is_multiple_of(2) { Crash::Kill } else { Crash::PowerLoss }
         }
+        Plan::FullStart { .. } => unreachable!("it is run otherwise"),
     };
     let again = match plan {
         Plan::Crash { again, .. } => again,
-        Plan::Fault { .. } => None,
+        Plan::Fault { .. } | Plan::FullStart { .. } => None,
     };
     let mut deaths = 0;
     let mut on_death = |world: &mut World| {
@@ -136,6 +151,51 @@ fn run_short(script: usize, seed: u64, plan: Plan, says: bool) -> Result<World, 
     }
     end_well(&mut world, crash)?;
     Ok(world)
+}
+
+/// A start without any room: what it serves is what was there, and if it serves nothing, it has harmed nothing. Returns
+/// whether all logs were open.
+fn run_full_start(
+    script: usize,
+    seed: u64,
+    at: usize,
+    crash: Option<Crash>,
+    says: bool,
+) -> Result<(World, bool), String> {
+    let (_, role, steps) = script::short().swap_remove(script);
+    let mut world = World::new(seed, &[role]);
+    world.says = says;
+    in_order(world.start())?;
+    steps.into_iter().take(at).try_for_each(|step| in_order(world.step(step)))?;
+    match crash {
+        Some(crash) => world.crash(crash),
+        None => in_order(world.close())?,
+    }
+    world.disk.fail_after(Some((0, Fault::Full)));
+    let mut on_death = |_: &mut World| unreachable!("nobody kills it");
+    let started = world.start();
+    let is_up = started.is_ok();
+    go_on(&mut world, started, &mut on_death)?;
+    if is_up {
+        let read = world.check_reads();
+        go_on(&mut world, read, &mut on_death)?;
+        let append = Step::Append { partition: 0, who: 2, count: 2, transactional: false };
+        for step in [append, Step::Flush { partition: 0 }, Step::Roll { partition: 0 }, append] {
+            let done = world.step(step);
+            go_on(&mut world, done, &mut on_death)?;
+        }
+    }
+    end_well(&mut world, crash.unwrap_or(Crash::Kill))?;
+    Ok((world, is_up))
+}
+
+/// Where nothing goes wrong.
+fn in_order(what: Result<(), Halt>) -> Result<(), String> {
+    match what {
+        Ok(()) => Ok(()),
+        Err(Halt::Violation(what)) => Err(what),
+        Err(halt) => Err(format!("{halt:?} on a sound disk")),
+    }
 }
 
 /// What follows a step: after a crash the next start, after a fault a look at what is there.
@@ -160,11 +220,6 @@ fn end_well(world: &mut World, crash: Crash) -> Result<(), String> {
     let has_failed = world.disk.failed_at().is_some();
     let crash = if world.can_be_killed() { crash } else { Crash::PowerLoss };
     world.disk.make_room();
-    let in_order = |what: Result<(), Halt>| match what {
-        Ok(()) => Ok(()),
-        Err(Halt::Violation(what)) => Err(what),
-        Err(halt) => Err(format!("{halt:?} on a sound disk")),
-    };
     if has_failed {
         world.crash(crash);
         in_order(world.start())?;
@@ -337,6 +392,31 @@ fn nothing_is_lost_by_a_crash_at_any_change_nor_a_fault_at_any_call() {
     );
     report(&failures);
     assert!(missed.is_empty(), "missed: {missed:#?}");
+}
+
+#[test]
+fn a_start_on_a_full_disk_harms_nothing() {
+    if std::env::var("CRASH_CASE").is_ok() {
+        return;
+    }
+    let (mut failures, mut up, mut all) = (Vec::new(), BTreeMap::<String, usize>::new(), 0);
+    for (script, (_, _, steps)) in script::short().into_iter().enumerate() {
+        for at in 0..=steps.len() {
+            for crash in [None, Some(Crash::Kill), Some(Crash::PowerLoss)] {
+                for seed in 0..if crash == Some(Crash::PowerLoss) { 4 } else { 1 } {
+                    let case = Case::Short { script, seed, plan: Plan::FullStart { at, crash } };
+                    let run = catch_unwind(|| run_full_start(script, seed, at, crash, false));
+                    match run.unwrap_or_else(|_| Err("a panic".to_owned())) {
+                        Ok((_, is_up)) => *up.entry(format!("{crash:?}")).or_default() += usize::from(is_up),
+                        Err(what) => failures.push(format!("{case}: {what}")),
+                    }
+                    all += 1;
+                }
+            }
+        }
+    }
+    println!("{all} starts on a full disk; of these all logs were open, by the end before: {up:?}");
+    report(&failures);
 }
 
 #[test]

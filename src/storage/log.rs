@@ -88,7 +88,7 @@ pub type OnFailure = Arc<dyn Fn(DiskTrouble<'_>) + Send + Sync>;
 /// Why a log cannot be opened. Damage is never a reason: it is repaired and reported.
 #[derive(Debug, Error)]
 pub enum LogOpenError {
-    #[error("{path}: {source}")]
+    #[error("cannot open the log {path}: {source}")]
     Io { path: PathBuf, source: io::Error },
 }
 

@@ -17,7 +17,7 @@ use thiserror::Error;
 use tracing::info;
 
 use crate::config::properties;
-use crate::storage::disk::Disk;
+use crate::storage::disk::{Disk, is_full};
 use crate::storage::partition_metadata;
 use crate::types::{BrokerId, DirectoryId};
 
@@ -185,12 +185,25 @@ pub enum EnsembleError {
     DuplicateDirectoryId { first: PathBuf, second: PathBuf, id: DirectoryId },
     #[error("log directory {} has the reserved directory id {id}", dir.display())]
     ReservedDirectoryId { dir: PathBuf, id: DirectoryId },
-    #[error("cannot read {FILE_NAME} of the metadata log directory {}: {reason}", dir.display())]
-    MetadataLogDir { dir: PathBuf, reason: String },
+    #[error("cannot read or write {FILE_NAME} of the metadata log directory {}: {reason}", dir.display())]
+    MetadataLogDir { dir: PathBuf, reason: String, is_full: bool },
     #[error("log directory {} holds {found}, but no {FILE_NAME} that says whose it is: put the file back, or take the logs away", dir.display())]
     NotNew { dir: PathBuf, found: String },
     #[error("{} is outside of the metadata log directory {}: was metadata.log.dir changed?", found.display(), metadata_log_dir.display())]
     MetadataElsewhere { found: PathBuf, metadata_log_dir: PathBuf },
+}
+
+impl EnsembleError {
+    /// Whether it is for want of room.
+    pub fn is_full(&self) -> bool {
+        matches!(self, EnsembleError::MetadataLogDir { is_full: true, .. })
+    }
+}
+
+impl MetaPropertiesError {
+    pub fn is_full(&self) -> bool {
+        matches!(self, MetaPropertiesError::Io(error) if is_full(error))
+    }
 }
 
 /// The files of all log directories of a node.
@@ -241,7 +254,8 @@ impl MetaPropertiesEnsemble {
     ) -> Result<Option<String>, EnsembleError> {
         let metadata_log_dir = self.metadata_log_dir.clone();
         if let Some(error) = self.failed.get(&metadata_log_dir) {
-            return Err(EnsembleError::MetadataLogDir { dir: metadata_log_dir, reason: error.to_string() });
+            let (reason, is_full) = (error.to_string(), error.is_full());
+            return Err(EnsembleError::MetadataLogDir { dir: metadata_log_dir, reason, is_full });
         }
         // Under a new id nothing that is assigned to this directory would be found in it.
         if let Some((dir, found)) = self.not_new.clone() {

@@ -42,7 +42,7 @@ impl Data {
     }
 
     /// What a kill at this moment would leave, or a little less: the checkpoints are as old as they may be.
-    fn copy(&self) -> Data {
+    pub fn copy(&self) -> Data {
         let copy = Data::new();
         copy_directory(self.path(), copy.path());
         copy
@@ -83,17 +83,19 @@ impl Broker {
 
     /// As [`Self::start_in`], on another disk than the machine's.
     pub async fn start_on(data: Data, settings: &[(&str, &str)], disk: Arc<dyn Disk>) -> Broker {
-        let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let node = soon("a start", Node::start_on(config(data.path(), &settings), disk)).await.expect("a start");
-        Broker { node, data, settings }
+        Broker::try_start_on(data, settings, disk).await.unwrap_or_else(|(error, _)| panic!("a start: {error}"))
     }
 
-    /// Why a node does not start there.
-    pub async fn refused_on(data: &Data, settings: &[(&str, &str)], disk: Arc<dyn Disk>) -> NodeError {
+    /// A node, if it starts there.
+    pub async fn try_start_on(
+        data: Data,
+        settings: &[(&str, &str)],
+        disk: Arc<dyn Disk>,
+    ) -> Result<Broker, (NodeError, Data)> {
         let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         match soon("a start", Node::start_on(config(data.path(), &settings), disk)).await {
-            Ok(_) => panic!("it starts"),
-            Err(error) => error,
+            Ok(node) => Ok(Broker { node, data, settings }),
+            Err(error) => Err((error, data)),
         }
     }
 
@@ -146,6 +148,11 @@ impl Broker {
         let settings = self.settings.clone();
         let data = self.shut_down().await;
         Broker::start_with(data, settings).await
+    }
+
+    /// What a kill of this one would leave.
+    pub fn node_remains(&self) -> Data {
+        self.data.copy()
     }
 
     /// Starts another node on what a kill of this one would leave. This one goes on.

@@ -57,6 +57,24 @@ fn full() -> io::Error {
 }
 
 impl FaultyDisk {
+    /// A disk on which the files in `dir` take up what they take.
+    pub fn with(dir: &Path) -> FaultyDisk {
+        let disk = FaultyDisk::default();
+        disk.count(dir);
+        disk
+    }
+
+    fn count(&self, dir: &Path) {
+        for entry in std::fs::read_dir(dir).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            match path.is_dir() {
+                true => self.count(&path),
+                // What is opened is counted.
+                false => drop(self.open(&path, OpenMode::Read).expect("a file")),
+            }
+        }
+    }
+
     /// Every call for what is in this directory fails from now on (`EIO`).
     pub fn fail(&self, dir: &Path) {
         self.state.lock().unwrap().failing.push(dir.to_owned());

@@ -115,3 +115,85 @@ async fn what_a_full_disk_acknowledged_is_there_after_a_restart() {
     client.produced("t", 0, -1, batch(&["again"])).await;
     broker.shut_down().await;
 }
+
+/// A start on a disk without room serves what is there, or says why it does not, and harms nothing. Apache Kafka 4.3.1 does
+/// not start on a full disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_without_room_reads_or_says_why_not() {
+    const PARTITIONS: i32 = 3;
+    let broker = Broker::start(&SETTINGS).await;
+    let mut client = broker.client().await;
+    client.create_topic("t", PARTITIONS, &TOPIC).await;
+    // Several segments, one, and none.
+    for n in 0..30 {
+        client.produced("t", 0, -1, batch(&[large(100_000), large(n)])).await;
+    }
+    client.produced("t", 1, -1, batch(&["only"])).await;
+    let killed = broker.node_remains();
+    let stopped = broker.shut_down().await;
+    let read = async |broker: &Broker| {
+        let mut client = broker.client().await;
+        let mut read = Vec::new();
+        for partition in 0..PARTITIONS {
+            read.push(client.read_from("t", partition, 0).await.len());
+        }
+        read
+    };
+    let mut outcomes = Vec::new();
+    for (end, data) in [("stopped", &stopped), ("killed", &killed)] {
+        for room in [0, 1, 4, 16, 64, 256] {
+            let data = data.copy();
+            let disk = FaultyDisk::with(data.path());
+            disk.leave(room << 10);
+            let data = match Broker::try_start_on(data, &SETTINGS, Arc::new(disk)).await {
+                Ok(broker) => {
+                    assert_eq!(read(&broker).await, [60, 1, 0], "{end}, {room} KiB");
+                    let answer = broker.client().await.produce("t", 2, -1, batch(&[large(900_000)])).await;
+                    assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError, "{end}, {room} KiB");
+                    outcomes.push((end, room, true));
+                    broker.shut_down().await
+                }
+                Err((refused, data)) => {
+                    let refused = refused.to_string();
+                    let says_so = ["there is no room to start in /", "all log directories have failed, "];
+                    assert!(says_so.iter().any(|says| refused.starts_with(says)), "{end}, {room} KiB: {refused}");
+                    assert!(refused.contains(data.path().to_str().unwrap()), "{refused}");
+                    outcomes.push((end, room, false));
+                    data
+                }
+            };
+            // With room again all of it is there, and goes on.
+            let broker = Broker::start_in(data, &SETTINGS).await;
+            assert_eq!(read(&broker).await, [60, 1, 0], "{end}, {room} KiB");
+            for partition in 0..PARTITIONS {
+                broker.client().await.produced("t", partition, -1, batch(&["again"])).await;
+            }
+            broker.shut_down().await;
+        }
+    }
+    println!("{outcomes:?}");
+    let served = |room| outcomes.iter().filter(|(_, at, is_up)| *at == room && *is_up).count();
+    assert_eq!((served(64), served(256)), (2, 2), "{outcomes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_start_without_room_says_so() {
+    let disk = FaultyDisk::default();
+    let mut data = Data::new();
+    for room in [0, 100, 1000] {
+        disk.leave(room);
+        let Err((refused, left)) = Broker::try_start_on(data, &[], Arc::new(disk.clone())).await else {
+            panic!("it starts with {room} bytes")
+        };
+        let refused = refused.to_string();
+        assert!(refused.starts_with("there is no room to start in /"), "{refused}");
+        assert!(refused.contains(left.path().to_str().unwrap()), "{refused}");
+        data = left;
+    }
+    // What was begun is no hindrance.
+    let broker = Broker::start_in(data, &[]).await;
+    let mut client = broker.client().await;
+    client.create_topic("t", 1, &[]).await;
+    client.produced("t", 0, -1, batch(&["first"])).await;
+    broker.shut_down().await;
+}

@@ -444,8 +444,9 @@ async fn without_the_directory_of_the_metadata_log_a_node_cannot_go_on() {
     assert!(reason.starts_with(&expected), "{reason}");
     let data = broker.shut_down().await;
 
-    let refused = Broker::refused_on(&data, &TWO, Arc::new(disk)).await.to_string();
-    let expected = format!("cannot read meta.properties of the metadata log directory {}: ", dir.display());
+    let Err((refused, data)) = Broker::try_start_on(data, &TWO, Arc::new(disk)).await else { panic!("it starts") };
+    let refused = refused.to_string();
+    let expected = format!("cannot read or write meta.properties of the metadata log directory {}: ", dir.display());
     assert!(refused.starts_with(&expected), "{refused}");
     let broker = Broker::start_in(data, &TWO).await;
     assert_eq!(broker.client().await.read_from("t", healthy[0], 0).await.len(), 1);

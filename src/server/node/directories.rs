@@ -10,7 +10,9 @@ use crate::config::BrokerConfig;
 use crate::metadata::image::MetadataImage;
 use crate::storage::disk::Disk;
 use crate::storage::manager::LogManager;
-use crate::storage::meta_properties::{EnsembleError, FILE_NAME, MetaPropertiesEnsemble, random_cluster_id};
+use crate::storage::meta_properties::{
+    EnsembleError, FILE_NAME, MetaPropertiesEnsemble, MetaPropertiesError, random_cluster_id,
+};
 use crate::types::{BrokerId, DirectoryId};
 
 /// The directories of this node.
@@ -58,8 +60,11 @@ pub(super) fn prepare(disk: &dyn Disk, config: &BrokerConfig, now_ms: i64) -> Re
     let reasons = ensemble.failed.iter().map(|(dir, error)| (dir.clone(), format!("cannot use {FILE_NAME}: {error}")));
     let unusable: BTreeMap<PathBuf, String> = reasons.collect();
     let Some(id) = ids.get(&config.metadata_log_dir).copied() else {
-        let reason = ensemble.failed.get(&config.metadata_log_dir).map_or_else(String::new, ToString::to_string);
-        return Err(EnsembleError::MetadataLogDir { dir: config.metadata_log_dir.clone(), reason }.into());
+        let dir = config.metadata_log_dir.clone();
+        let error = ensemble.failed.get(&dir);
+        let reason = error.map_or_else(String::new, ToString::to_string);
+        let is_full = error.is_some_and(MetaPropertiesError::is_full);
+        return Err(EnsembleError::MetadataLogDir { dir, reason, is_full }.into());
     };
     let metadata_log_dir = (config.metadata_log_dir.clone(), id);
     Ok(Directories { cluster_id, one_is_new, log_dirs, unusable, metadata_log_dir })

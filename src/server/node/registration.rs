@@ -162,6 +162,8 @@ pub(super) fn lacks_directories(image: &MetadataImage, broker: BrokerId) -> bool
 fn check(error_code: i16) -> Result<(), NodeError> {
     match ErrorCode::from_code(error_code) {
         Some(ErrorCode::None) => Ok(()),
+        // So it answers when its log takes no more.
+        Some(ErrorCode::KafkaStorageError) => Err(NodeError::NoRoomToRegister),
         Some(code) => Err(NodeError::Registration(format!("{code:?}"))),
         None => Err(NodeError::Registration(format!("error {error_code}"))),
     }

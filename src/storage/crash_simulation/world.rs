@@ -258,8 +258,13 @@ impl World {
         self.manager = None;
     }
 
-    /// Ends in order, and makes sure that nothing depends on power from then on.
     fn restart(&mut self) -> Outcome {
+        self.close()?;
+        self.start()
+    }
+
+    /// Ends in order, and makes sure that nothing depends on power from then on.
+    pub fn close(&mut self) -> Outcome {
         let end = |partition: &Partition| (partition.topic_partition.clone(), Offset(partition.end));
         let high_watermarks = self.partitions.iter().map(end).collect();
         let manager = self.manager()?;
@@ -284,7 +289,7 @@ impl World {
         self.say(format_args!("closed, then {crash:?}"));
         self.end(crash, seed);
         (self.ended_by, self.is_up, self.is_again) = (None, false, false);
-        self.start()
+        Ok(())
     }
 
     /// What a call that failed means.

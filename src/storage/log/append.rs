@@ -238,15 +238,20 @@ impl Log {
         Ok(())
     }
 
-    /// Takes up room for so much more, or leaves it at what there is: what is appended next is then taken by a disk that
-    /// others have filled. Waits for the file system.
+    /// Takes up room for so much more, or a part of it if there is not so much: what is appended next is then taken by a
+    /// disk that others have filled. Waits for the file system.
     pub fn reserve_ahead(&self, bytes: u64) {
+        const LEAST: u64 = 4096;
         let mut writer = self.writer.lock();
         let segment = self.active_segment();
-        let end = segment.size() + bytes;
-        if writer.active.reserved < end - bytes / 2 && segment.reserve(end).is_ok() {
-            writer.active.reserved = end;
-            writer.has_changed = true;
+        let size = segment.size();
+        let mut part = bytes;
+        while part >= LEAST && writer.active.reserved < size + part / 2 {
+            if segment.reserve(size + part).is_ok() {
+                writer.active.reserved = size + part;
+                writer.has_changed = true;
+            }
+            part /= 2;
         }
     }
 

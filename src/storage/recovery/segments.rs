@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::storage::checkpoint::RECOVERY_POINTS;
-use crate::storage::disk::{DiskFile, OpenMode};
+use crate::storage::disk::{DiskFile, OpenMode, is_full};
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::index_file::IndexError;
 use crate::storage::known_bugs::{self, KnownBug};
@@ -186,7 +186,9 @@ impl Recovery<'_> {
         let checked = self.scan(&segment, self.start_over(&segment)?, 0, DamagePolicy::KeepReadable)?;
         // It was not touched by a crash: whatever is damaged, what follows is none the worse for it.
         self.repair(&segment, checked, DamagePolicy::KeepReadable)?;
-        segment.seal().map_err(index_io)
+        segment.seal().map_err(index_io)?;
+        // It is below the recovery point: no flush comes by here any more, and the next start trusts what it finds.
+        segment.sync_all()
     }
 
     /// A segment that a crash may have left half written, or the last one. Returns whether it was cut off so that what
@@ -194,6 +196,10 @@ impl Recovery<'_> {
     fn check_unflushed(&mut self, n: usize, total: u64) -> io::Result<bool> {
         let segment = self.segments[n].clone();
         let is_last = n + 1 == self.segments.len();
+        if is_last && !self.params.clean_shutdown {
+            // What was reserved behind its end is room for the start, on a disk that is full otherwise.
+            unless_full(segment.release_reserved())?;
+        }
         let start = match self.trusted_start(&segment) {
             Ok(start) => start,
             Err(IndexError::Io(error)) => return Err(error),
@@ -235,7 +241,12 @@ impl Recovery<'_> {
         self.repair(&segment, checked, self.params.damage)?;
         if !is_last || !self.params.clean_shutdown {
             // The indexes of the last segment go on being written to; what a crash left behind them must not stay.
-            segment.seal().map_err(index_io)?;
+            let sealed = segment.seal().map_err(index_io);
+            match is_last {
+                // Its entries are in memory until there is room, as those of any last segment; behind them is nothing.
+                true => unless_full(sealed)?,
+                false => sealed?,
+            }
         }
         Ok(is_damaged && self.params.damage.cuts_off())
     }
@@ -464,6 +475,14 @@ impl Recovery<'_> {
         self.has_new_names = true;
         segment.replaced(written);
         Ok(())
+    }
+}
+
+/// What can be done without for the time being.
+fn unless_full(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if is_full(&error) => Ok(()),
+        result => result,
     }
 }
 
