@@ -1,8 +1,9 @@
 """DescribeLogDirs and AlterReplicaLogDirs, on a broker with one log directory and on one with two; and who leads what then."""
 
-from bodies import fetch, list_offsets_of, produce
+from bodies import create_topics, fetch, list_offsets_of, new_topic, produce
 from kafka_wire.batches import batch
 from scenario import scenario
+from scenarios.incremental_alter_configs import API as ALTER_CONFIGS, BROKER, DELETE, SET, ask as alter_configs
 
 TWO = {"log.dirs": "{dir}/data,{dir}/data-2"}
 LATEST = 5
@@ -141,3 +142,34 @@ def cordoned(s, v):
     t = filled(s, partitions=3)
     s.call("DescribeLogDirs", LATEST, describe((t.name, [0, 1, 2])))
     s.call("AlterReplicaLogDirs", v, alter(paths(s)[1], (t.name, [0])))
+
+
+@scenario([7], settings=TWO, exclusive=True)
+def cordoned_while_it_runs(s, v):
+    """A directory takes nothing new, then none does; what is said where replicas go is heard all the same."""
+
+    def cordon(value, note):
+        change = [("cordoned.log.dirs", SET if value is not None else DELETE, value)]
+        s.call(ALTER_CONFIGS, 1, alter_configs((BROKER, "1", change)), note=note)
+        one, both = paths(s)
+        wanted = {None: [], one: [one], both: [both], "*": [one, both], f"{both},{one}": [one, both]}[value]
+        describe_all = {"Topics": []}
+        s.quiet_until(lambda a: [d["LogDir"] for d in a["Results"] if d["IsCordoned"]] == wanted, "DescribeLogDirs", LATEST, describe_all)
+        s.call("DescribeLogDirs", LATEST, describe_all, note=note)
+        # Kafka's controller hears of it later.
+        refused = len(wanted) == 2
+        check = create_topics(new_topic(s.name("check")), validate_only=True)
+        s.until(lambda a: (a["Topics"][0]["ErrorCode"] != 0) == refused, "CreateTopics", v, check, note=note)
+
+    one, both = paths(s)
+    cordon(both, "the second")
+    t = filled(s, partitions=4)
+    s.call("DescribeLogDirs", LATEST, describe((t.name, [0, 1, 2, 3])))
+    s.call("AlterReplicaLogDirs", 2, alter(both, (t.name, [0])))
+    cordon(f"{both},{one}", "both")
+    s.call("CreatePartitions", 3, {"Topics": [{"Name": t.name, "Count": 6, "Assignments": None}], "TimeoutMs": 5000, "ValidateOnly": False})
+    s.call("CreateTopics", v, create_topics(new_topic(s.name("assigned"), -1, -1, assignments={0: [1]})))
+    s.until(lambda a: any(d["Topics"] for d in a["Results"]), "DescribeLogDirs", LATEST, describe((s.name("assigned"), [0])))
+    cordon("*", "all")
+    cordon(one, "the first")
+    cordon(None, "none")

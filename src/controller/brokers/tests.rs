@@ -328,7 +328,7 @@ fn a_replica_is_where_its_broker_says() {
     assert_eq!(assign(&mut cluster, dirs[2], &[(topic(3), 0)]), [0]);
     assert_eq!(cluster.partition(topic(3)).split('/').next(), Some("1"));
     let stale = AssignReplicasToDirsRequest::default().with_broker_id(WireBrokerId(1)).with_broker_epoch(-7);
-    let refused = assign_replicas_to_dirs(&cluster.image, &cluster.settings, &stale.into()).unwrap_err();
+    let refused = assign_replicas_to_dirs(&cluster.image, &cluster.settings, &stale).unwrap_err();
     assert_eq!(refused.code, ErrorCode::StaleBrokerEpoch);
 }
 
