@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
+use kafka_protocol::messages::metadata_response::MetadataResponseBroker;
 use kafka_protocol::messages::{DescribeClusterRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse};
 use kafka_protocol::protocol::{Request, StrBytes};
 use parking_lot::Mutex;
@@ -27,6 +29,20 @@ pub struct Node {
     pub host: String,
     pub port: u16,
     pub rack: Option<String>,
+}
+
+impl From<&MetadataResponseBroker> for Node {
+    fn from(broker: &MetadataResponseBroker) -> Node {
+        let rack = broker.rack.as_deref().map(str::to_owned);
+        Node { id: broker.node_id.0, host: broker.host.to_string(), port: broker.port as u16, rack }
+    }
+}
+
+impl From<&DescribeClusterBroker> for Node {
+    fn from(broker: &DescribeClusterBroker) -> Node {
+        let rack = broker.rack.as_deref().map(str::to_owned);
+        Node { id: broker.broker_id.0, host: broker.host.to_string(), port: broker.port as u16, rack }
+    }
 }
 
 /// Who is to answer a request.
@@ -266,13 +282,7 @@ impl Client {
         if self.config.controllers {
             let answer = any.call(&DescribeClusterRequest::default().with_endpoint_type(CONTROLLERS)).await?;
             Error::check(answer.error_code, answer.error_message.as_deref())?;
-            let nodes = answer.brokers.iter().map(|node| Node {
-                id: node.broker_id.0,
-                host: node.host.to_string(),
-                port: node.port as u16,
-                rack: node.rack.as_deref().map(str::to_owned),
-            });
-            return Ok((nodes.collect(), known(answer.controller_id.0)));
+            return Ok((answer.brokers.iter().map(Node::from).collect(), known(answer.controller_id.0)));
         }
         // No topics: in v0 that would mean all of them, but no node of today speaks v0 alone.
         let answer = any.call(&MetadataRequest::default().with_topics(Some(Vec::new()))).await?;
@@ -365,13 +375,7 @@ const CONTROLLERS: i8 = 2;
 const NO_NODE: &str = "no node";
 
 fn brokers(answer: &MetadataResponse) -> Vec<Node> {
-    let nodes = answer.brokers.iter().map(|node| Node {
-        id: node.node_id.0,
-        host: node.host.to_string(),
-        port: node.port as u16,
-        rack: node.rack.as_deref().map(str::to_owned),
-    });
-    nodes.collect()
+    answer.brokers.iter().map(Node::from).collect()
 }
 
 /// Never printed: in its stead stands that time is up.

@@ -46,15 +46,7 @@ pub async fn describe(client: &Client, fenced: bool) -> Result<Description> {
             nodes: response
                 .brokers
                 .iter()
-                .map(|broker| DescribedNode {
-                    node: Node {
-                        id: broker.broker_id.0,
-                        host: broker.host.to_string(),
-                        port: broker.port as u16,
-                        rack: broker.rack.as_deref().map(str::to_owned),
-                    },
-                    is_fenced: broker.is_fenced,
-                })
+                .map(|broker| DescribedNode { node: broker.into(), is_fenced: broker.is_fenced })
                 .collect(),
         }),
         // Clusters before Kafka 2.8.
@@ -66,15 +58,7 @@ pub async fn describe(client: &Client, fenced: bool) -> Result<Description> {
 async fn by_metadata(client: &Client) -> Result<Description> {
     let request = MetadataRequest::default().with_topics(Some(Vec::new()));
     let response = client.call("describeCluster", &Target::Any, &request).await?;
-    let nodes = response.brokers.iter().map(|broker| DescribedNode {
-        node: Node {
-            id: broker.node_id.0,
-            host: broker.host.to_string(),
-            port: broker.port as u16,
-            rack: broker.rack.as_deref().map(str::to_owned),
-        },
-        is_fenced: false,
-    });
+    let nodes = response.brokers.iter().map(|broker| DescribedNode { node: broker.into(), is_fenced: false });
     Ok(Description {
         cluster_id: response.cluster_id.as_deref().map(str::to_owned),
         controller: Some(response.controller_id.0).filter(|&id| id >= 0),

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::describe_topic_partitions_request::{Cursor, TopicRequest};
 use kafka_protocol::messages::list_partition_reassignments_request::ListPartitionReassignmentsTopics;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{
-    BrokerId, DescribeTopicPartitionsRequest, ListPartitionReassignmentsRequest, MetadataRequest, MetadataResponse,
+    BrokerId, CreateTopicsRequest, DescribeTopicPartitionsRequest, ListPartitionReassignmentsRequest, MetadataRequest,
+    MetadataResponse,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -35,6 +37,20 @@ pub struct Partition {
     /// `None` where the cluster does not say.
     pub elr: Option<Vec<i32>>,
     pub last_known_elr: Option<Vec<i32>>,
+}
+
+impl Partition {
+    fn new(index: i32, leader: (BrokerId, i32), replicas: &[BrokerId], isr: &[BrokerId]) -> Partition {
+        let (BrokerId(leader), leader_epoch) = leader;
+        Partition {
+            index,
+            leader: (leader >= 0).then_some(leader),
+            leader_epoch,
+            replicas: ids(replicas),
+            isr: ids(isr),
+            ..Partition::default()
+        }
+    }
 }
 
 /// A topic with its partitions, ascending.
@@ -114,14 +130,10 @@ pub async fn describe_once(client: &Client, names: &[String], at_once: i32) -> R
         for topic in response.topics {
             let name = topic.name.map(|name| name.to_string()).unwrap_or_default();
             Error::check(topic.error_code, None::<String>).map_err(Error::for_good)?;
-            let partitions = topic.partitions.iter().map(|partition| Partition {
-                index: partition.partition_index,
-                leader: (partition.leader_id.0 >= 0).then_some(partition.leader_id.0),
-                leader_epoch: partition.leader_epoch,
-                replicas: ids(&partition.replica_nodes),
-                isr: ids(&partition.isr_nodes),
-                elr: partition.eligible_leader_replicas.as_deref().map(ids),
-                last_known_elr: partition.last_known_elr.as_deref().map(ids),
+            let partitions = topic.partitions.iter().map(|of| Partition {
+                elr: of.eligible_leader_replicas.as_deref().map(ids),
+                last_known_elr: of.last_known_elr.as_deref().map(ids),
+                ..Partition::new(of.partition_index, (of.leader_id, of.leader_epoch), &of.replica_nodes, &of.isr_nodes)
             });
             match described.last_mut() {
                 Some(last) if last.name == name => last.partitions.extend(partitions),
@@ -138,6 +150,31 @@ pub async fn describe_once(client: &Client, names: &[String], at_once: i32) -> R
     }
     described.iter_mut().for_each(|topic| topic.partitions.sort_by_key(|partition| partition.index));
     Ok(described)
+}
+
+/// Creates a topic.
+pub async fn create(client: &Client, topic: CreatableTopic) -> Result<()> {
+    let name = topic.name.0.clone();
+    let request =
+        CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(client.config.request_timeout_ms());
+    client
+        .retry("createTopics", async || {
+            let response = client.send(&Target::Controller, &request).await?;
+            let result = response.topics.iter().find(|topic| topic.name.0 == name).ok_or_else(|| {
+                Error::new(
+                    "org.apache.kafka.common.errors.ApiException",
+                    format!("The controller response did not contain a result for topic {}", name.as_str()),
+                )
+            })?;
+            answered(result.error_code, result.error_message.as_deref())
+        })
+        .await
+}
+
+/// Of what a controller answers, only that it is none any more is worth another try.
+pub fn answered(code: i16, message: Option<&str>) -> Result<()> {
+    Error::check(code, message)
+        .map_err(|error| if error.is(ErrorCode::NotController) { error } else { error.for_good() })
 }
 
 async fn describe_by_metadata(client: &Client, names: &[String]) -> Result<Vec<Description>> {
@@ -160,14 +197,8 @@ pub fn described_by(response: MetadataResponse) -> Result<Vec<Description>> {
     let mut described = Vec::new();
     for topic in response.topics {
         Error::check(topic.error_code, None::<String>).map_err(Error::for_good)?;
-        let partitions = topic.partitions.iter().map(|partition| Partition {
-            index: partition.partition_index,
-            leader: (partition.leader_id.0 >= 0).then_some(partition.leader_id.0),
-            leader_epoch: partition.leader_epoch,
-            replicas: ids(&partition.replica_nodes),
-            isr: ids(&partition.isr_nodes),
-            elr: None,
-            last_known_elr: None,
+        let partitions = topic.partitions.iter().map(|of| {
+            Partition::new(of.partition_index, (of.leader_id, of.leader_epoch), &of.replica_nodes, &of.isr_nodes)
         });
         let mut partitions: Vec<Partition> = partitions.collect();
         partitions.sort_by_key(|partition| partition.index);

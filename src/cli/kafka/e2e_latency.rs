@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kafka_protocol::messages::CreateTopicsRequest;
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use tokio::sync::oneshot;
 
@@ -14,7 +13,7 @@ use crate::client::producer::Headers;
 use crate::client::topics::text;
 use crate::client::{
     Client, ClientConfig, Consumed, Consumer, ConsumerConfig, Error, Outgoing, Position, Producer, ProducerConfig,
-    Target, block_on, config, epoch_ms, groups, offsets, topics,
+    block_on, config, epoch_ms, groups, offsets, topics,
 };
 use crate::config::java;
 use crate::types::TopicPartition;
@@ -162,7 +161,9 @@ impl Test {
                 "Topic \"{}\" does not exist. Will create topic with 1 partition(s) and replication factor = 1",
                 self.topic
             );
-            create(&client, &self.topic).await.map_err(|error| {
+            let topic = CreatableTopic::default().with_name(text(&self.topic).into());
+            let topic = topic.with_num_partitions(1).with_replication_factor(1);
+            topics::create(&client, topic).await.map_err(|error| {
                 say!("Creation of topic {} failed", self.topic);
                 let error = error.in_execution();
                 Error::new("java.lang.RuntimeException", error.to_string()).caused_by(error)
@@ -222,19 +223,6 @@ async fn round(
     acknowledged.await.map_err(closed)?.map_err(Error::in_execution)?;
     let records = consumer.poll(POLL).await?;
     Ok((begun.elapsed(), records))
-}
-
-async fn create(client: &Client, name: &str) -> Result<(), Error> {
-    let topic =
-        CreatableTopic::default().with_name(text(name).into()).with_num_partitions(1).with_replication_factor(1);
-    let request =
-        CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(client.config.request_timeout_ms());
-    let create = async || {
-        let response = client.send(&Target::Controller, &request).await?;
-        let mut results = response.topics.iter();
-        results.try_for_each(|topic| Error::check(topic.error_code, topic.error_message.as_deref()))
-    };
-    client.retry("createTopics", create).await
 }
 
 /// Where the partitions of a topic end now.

@@ -9,13 +9,13 @@ use kafka_protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
 };
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
-use kafka_protocol::messages::{BrokerId, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest};
+use kafka_protocol::messages::{BrokerId, CreatePartitionsRequest, DeleteTopicsRequest};
 
 use super::options::{Kind, Options, Spec};
 use super::topic_filter::{TopicFilter, is_internal};
 use super::{Stop, complain, conclude, say, uncaught};
 use crate::client::log::{self, Level};
-use crate::client::topics::{self, text};
+use crate::client::topics::{self, answered, text};
 use crate::client::{Client, Error, Target, block_on};
 use crate::config::{java, keys};
 use crate::protocol::ErrorCode;
@@ -183,20 +183,7 @@ async fn create(client: &Client, options: &Options) -> Result<(), Error> {
         .with_replication_factor(replication_factor.unwrap_or(-1) as i16)
         .with_assignments(assignments.collect())
         .with_configs(configs.collect());
-    let request =
-        CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(client.config.request_timeout_ms());
-    let created = client
-        .retry("createTopics", async || {
-            let response = client.send(&Target::Controller, &request).await?;
-            let result = response.topics.iter().find(|topic| *topic.name.0 == *name).ok_or_else(|| {
-                Error::new(
-                    "org.apache.kafka.common.errors.ApiException",
-                    format!("The controller response did not contain a result for topic {name}"),
-                )
-            })?;
-            answered(result.error_code, result.error_message.as_deref())
-        })
-        .await;
+    let created = topics::create(client, topic).await;
     match created {
         Ok(()) => {
             say!("Created topic {name}.");
@@ -205,12 +192,6 @@ async fn create(client: &Client, options: &Options) -> Result<(), Error> {
         Err(error) if error.is(ErrorCode::TopicAlreadyExists) && options.has("if-not-exists") => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-/// Of what a controller answers, only that it is none any more is worth another try.
-fn answered(code: i16, message: Option<&str>) -> Result<(), Error> {
-    Error::check(code, message)
-        .map_err(|error| if error.is(ErrorCode::NotController) { error } else { error.for_good() })
 }
 
 /// The brokers of each partition: `0:1,1:2`.

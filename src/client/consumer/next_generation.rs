@@ -32,6 +32,7 @@ pub async fn run(shared: Rc<Shared>, subscription: Subscription) {
         names: BTreeMap::new(),
         subscribed: Vec::new(),
         owned: None,
+        is_told: false,
     };
     if let Err(error) = member.take_part().await {
         member.shared.fail(error);
@@ -50,6 +51,8 @@ struct Member {
     subscribed: Vec<String>,
     /// What the coordinator knows that it owns; `None` if it knows nothing.
     owned: Option<BTreeMap<TopicId, Vec<i32>>>,
+    /// It was told an assignment since it joined, if an empty one.
+    is_told: bool,
 }
 
 impl Member {
@@ -86,6 +89,7 @@ impl Member {
                 Some(ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch) => {
                     self.epoch = JOINING;
                     self.owned = None;
+                    self.is_told = false;
                     self.shared.give_up();
                     continue;
                 }
@@ -201,7 +205,8 @@ impl Member {
             }
             events.push(Rebalance::Revoked(given_up));
         }
-        if !events.is_empty() || !added.is_empty() {
+        if !self.is_told || !events.is_empty() || !added.is_empty() {
+            self.is_told = true;
             events.push(Rebalance::Assigned(added));
         }
         let take_over = async || self.shared.take_over(places.clone(), &events).await;
