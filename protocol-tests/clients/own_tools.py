@@ -400,7 +400,7 @@ def transaction_tables(text):
 def events(text):
     """Lines of JSON with their members in order, and latencies, without what differs from call to call."""
     lines = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.startswith('{"timestamp":'):
             event = json.loads(line)
             del event["timestamp"]
