@@ -364,7 +364,7 @@ def stamped(text, *more):
     text = own_tools.plain(text, *more)
     text = re.sub(r"CreateTime:\d+", "CreateTime:…", text)
     text = re.sub(r"console-consumer-\d+", "console-consumer-…", text)
-    text = re.sub(r"(Valid (?:types|states) are: )(.*)", lambda found: found[1] + ", ".join(sorted(found[2].split(", "))), text)  # by the hashes of this JVM
+    text = re.sub(r"((?:Valid (?:types|states) are|takes .* options|Detected group ids): )(.*)", lambda found: found[1] + ", ".join(sorted(found[2].split(", "))), text)  # by the hashes of this JVM
     text = re.sub(r"FetchPosition\{offset=(\d+), .*\}\}", r"\1", text)
     text = re.sub(r"(?m)^com\.fasterxml\..*\n? at \[Source: .*\n?", "", text)  # how it found out that there is a group in each line
     text = re.sub(r"nextAllowedTryMs=-?\d+|deadlineMs=\d+|timed out at \d+", "…", text)

@@ -55,7 +55,7 @@ pub fn release(text: &str, unstable: bool) -> Result<i16, Error> {
         let release = name.split_once("-IV").map(|(release, _)| release);
         *name == key || *level <= MetadataVersion::LATEST.0 && release == Some(&*key)
     };
-    let found = known().filter(is_named).last();
+    let found = known().rfind(is_named);
     found.map(|(level, _)| level).ok_or_else(|| {
         let names: Vec<&str> = known().map(|(_, name)| name).collect();
         terse(format!("Unknown metadata.version '{text}'. Supported metadata.version are: {}", names.join(", ")))
