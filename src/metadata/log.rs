@@ -148,6 +148,8 @@ impl MetadataLog {
         };
         let (log, report) = Log::open(context, params)?;
         let io = |source| MetadataLogError::Io { path: dir.clone(), source };
+        // Who made the directory was killed, perhaps, before its name was on disk.
+        disk.sync_dir(log_dir).map_err(io)?;
         match partition_metadata::read(&*disk, &dir) {
             Ok(Some(TopicId::METADATA)) => {}
             Ok(Some(other)) => return Err(MetadataLogError::OtherTopic(other)),

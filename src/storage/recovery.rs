@@ -13,7 +13,8 @@
 //! in a log that is compacted, where gaps are the rule; such a log syncs a segment before it begins the next. If the epochs say
 //! that the log was to start behind the gap, then what is before it was being deleted, and goes.
 //!
-//! What survived a kill is perhaps not on disk: the next flush syncs it, and its names.
+//! What survived a kill is perhaps not on disk. Its names are synced before anything is built on them, or a power loss would
+//! bring back a state in which what was removed since is missing; its bytes are by the next flush.
 //!
 //! No damage keeps a log from being opened. What no longer is a whole batch with a right checksum is never served again:
 //! it is cut off at the end of the log, and elsewhere treated as [`DamagePolicy`] says. Every repair is reported; whoever
@@ -139,10 +140,7 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
     if has_new_names {
         context.disk.create_dir_all(&params.dir)?;
     }
-    // Whoever made it was killed, perhaps, before its name was on disk.
-    if (has_new_names || !params.clean_shutdown)
-        && let Some(parent) = params.dir.parent()
-    {
+    if has_new_names && let Some(parent) = params.dir.parent() {
         context.disk.sync_dir(parent)?;
     }
     let dir = Directory::new(params.dir.clone());
@@ -170,6 +168,7 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
     let log_start_offset = recovery.settle_bounds()?;
     recovery.settle_epochs(log_start_offset)?;
     let producers = recovery.load_producers(log_start_offset)?;
+    recovery.sync_names()?;
     Ok(recovery.finish(log_start_offset, producers))
 }
 
@@ -288,9 +287,23 @@ impl Recovery<'_> {
 
     fn observe_epoch(&mut self, frame: &Frame) {
         let epoch = frame.leader_epoch();
+        // A power loss may bring back batches that were cut off before the later epoch began, and was synced. Nobody would
+        // notice that they are not those of the leader.
+        if epoch.0 >= 0 && self.epochs.epoch_for_offset(frame.base_offset()).is_some_and(|noted| noted > epoch) {
+            self.epochs.truncate_from_end(frame.base_offset());
+        }
         if epoch.0 >= 0 && self.epochs.latest_epoch().is_none_or(|latest| epoch > latest) {
             self.epochs.assign_unflushed(epoch, frame.base_offset());
         }
+    }
+
+    /// What a start after a crash has made and removed is on disk when it ends.
+    fn sync_names(&mut self) -> io::Result<()> {
+        if self.has_new_names && !self.params.clean_shutdown {
+            self.context.disk.sync_dir(&self.dir.path())?;
+            self.has_new_names = false;
+        }
+        Ok(())
     }
 
     fn load_producers(&mut self, log_start_offset: Offset) -> io::Result<ProducerStateManager> {

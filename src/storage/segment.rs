@@ -21,7 +21,7 @@ use crate::storage::disk::DiskFile;
 use crate::storage::file_cache::{CachedFile, Directory, FileCache};
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::index_file::IndexError;
-use crate::storage::log::{ReadError, Wait};
+use crate::storage::log::ReadError;
 use crate::storage::offset_index::OffsetIndex;
 use crate::storage::time_index::{TimeIndex, TimestampEntry};
 use crate::storage::txn_index::{self, AbortedTxn, TransactionIndex, TxnIndexError};
@@ -302,18 +302,6 @@ impl LogSegment {
     pub fn replaced(&self, size: u64) {
         self.log.reopen();
         self.publish(size);
-    }
-
-    /// The time index was truncated: from here on the largest timestamp is that of the bytes before `position`.
-    pub fn take_max_timestamp_before(&self, position: u64) -> Result<(), IndexError> {
-        let max_timestamp = match self.find_max_timestamp_before(position) {
-            Ok(max_timestamp) => max_timestamp,
-            Err(ReadError::Io(error)) => return Err(error.into()),
-            // What was damaged long ago is for its readers to learn.
-            Err(_) => self.time_index.last(Wait::ForDisk)?,
-        };
-        *self.max_timestamp.lock() = MaxTimestamp::Known(max_timestamp);
-        Ok(())
     }
 
     /// Empties the indexes, to be built anew.

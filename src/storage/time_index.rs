@@ -91,14 +91,6 @@ impl TimeIndex {
         self.entries.last(wait)?.map(|entry| self.entry(entry)).transpose()
     }
 
-    /// The last entry of an offset below `offset`.
-    pub fn last_below(&self, offset: Offset) -> Result<Option<TimestampEntry>, IndexError> {
-        let target = offset.0 - self.base_offset.0;
-        let is_below = |entry: &Stored| i64::from(entry.relative_offset) < target;
-        let found = self.entries.last_where(is_below, |_| 1.0, Wait::ForDisk)?;
-        found.map(|(_, entry)| self.entry(entry)).transpose()
-    }
-
     pub fn count(&self, wait: Wait) -> Result<u32, IndexError> {
         self.entries.count(wait)
     }

@@ -97,6 +97,8 @@ impl Partition {
             let is_known = self.written.iter().any(|w| w.base == batch.base);
             if is_there && !is_known && batch.base >= start && batch.base < end {
                 self.written.push(batch);
+            } else if !is_there {
+                self.ghosts.push(batch);
             }
         }
     }

@@ -404,6 +404,9 @@ impl Log {
         if !(Offset(0)..=MAX_BASE_OFFSET).contains(&offset) {
             return Err(ChangeError::OutOfRange { offset, log_end_offset: self.log_end_offset() });
         }
+        // Before there is a segment at `offset`: a crash may bring back old ones beside it, and they may reach beyond.
+        self.truncate_commits(offset);
+        self.correct_checkpoints()?;
         let removed = Vec::clone(&self.segments.load());
         // Names first: the new segment may have that of an old one.
         removed.iter().try_for_each(|segment| segment.rename(FileState::Deleted))?;
@@ -412,7 +415,6 @@ impl Log {
         self.log_start_offset.store(offset.0, Ordering::Release);
         self.recent.lock().clear();
         self.segments.store(Arc::new(vec![new]));
-        self.truncate_commits(offset);
         self.context.disk.sync_dir(&self.dir.path())?;
         self.start_writing(writer, 0);
         self.remove_later(removed, Vec::new());

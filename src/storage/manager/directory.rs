@@ -230,10 +230,10 @@ impl Checkpoint {
         self.is_damaged.load(Ordering::Relaxed)
     }
 
-    /// Replaces the content by what `offsets` says then: of several writers the last one also looks last.
-    pub fn write(&self, offsets: impl FnOnce() -> BTreeMap<TopicPartition, Offset>) -> io::Result<()> {
+    /// Replaces the content by what `offsets` says then: of several writers the last one also looks last. `None`: it stays.
+    pub fn write(&self, offsets: impl FnOnce() -> Option<BTreeMap<TopicPartition, Offset>>) -> io::Result<()> {
         let mut written = self.written.lock();
-        let offsets = offsets();
+        let Some(offsets) = offsets() else { return Ok(()) };
         let mut hasher = DefaultHasher::new();
         offsets.hash(&mut hasher);
         let hash = hasher.finish();

@@ -73,13 +73,10 @@ impl LogManager {
         for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
             self.checkpointed(dir, "high watermarks", || {
                 dir.high_watermarks.write(|| {
-                    let here = self.logs_in(dir.id).into_iter();
-                    here.filter_map(|(partition, log)| {
+                    self.noted_in(dir, |partition, log| {
                         // A copy that is being made may not reach so far.
-                        let offset = (*high_watermarks.get(&partition)?).min(log.log_end_offset());
-                        Some((partition, offset))
+                        Some((*high_watermarks.get(partition)?).min(log.log_end_offset()))
                     })
-                    .collect()
                 })
             });
         }
@@ -106,8 +103,7 @@ impl LogManager {
             true => log.log_end_offset(),
             false => log.note_recovery_point(),
         };
-        let points = || self.logs_in(dir.id).into_iter().map(|(partition, log)| (partition, point(&log))).collect();
-        dir.recovery_points.write(points)
+        dir.recovery_points.write(|| self.noted_in(dir, |_, log| Some(point(log))))
     }
 
     pub(super) fn checkpoint_log_start_offsets_in(&self, dir: &Arc<LogDir>) {
@@ -123,13 +119,25 @@ impl LogManager {
 
     fn write_log_start_offsets(&self, dir: &LogDir) -> io::Result<()> {
         dir.log_start_offsets.write(|| {
-            let starts = self.logs_in(dir.id).into_iter().filter_map(|(partition, log)| {
+            self.noted_in(dir, |_, log| {
                 let first_segment = log.segments().first()?.base_offset;
                 let start = log.note_log_start_offset();
-                (start > first_segment).then_some((partition, start))
-            });
-            starts.collect()
+                (start > first_segment).then_some(start)
+            })
         })
+    }
+
+    /// An offset of each log in a directory that has one; `None`: the directory has failed meanwhile, and its logs are not known
+    /// any more. What was noted of them is to stay.
+    fn noted_in(
+        &self,
+        dir: &LogDir,
+        offset: impl Fn(&TopicPartition, &Log) -> Option<Offset>,
+    ) -> Option<BTreeMap<TopicPartition, Offset>> {
+        let logs = self.logs_in(dir.id).into_iter();
+        let noted = logs.filter_map(|(partition, log)| offset(&partition, &log).map(|offset| (partition, offset)));
+        let noted = noted.collect();
+        dir.is_online().then_some(noted)
     }
 
     /// Has a log correct its checkpoints when it was truncated below what they say.
@@ -144,10 +152,7 @@ impl LogManager {
 
     pub(super) fn checkpoint_cleaner_offsets_in(&self, dir: &Arc<LogDir>) {
         self.checkpointed(dir, "cleaner offsets", || {
-            dir.cleaner_offsets.write(|| {
-                let logs = self.logs_in(dir.id).into_iter();
-                logs.filter_map(|(partition, log)| Some((partition, log.cleaned_offset()?))).collect()
-            })
+            dir.cleaner_offsets.write(|| self.noted_in(dir, |_, log| log.cleaned_offset()))
         });
     }
 
@@ -181,7 +186,7 @@ impl LogManager {
                 let noted = offsets.len();
                 offsets.retain(|partition, _| logs.contains_key(partition));
                 match offsets.len() < noted {
-                    true => checkpoint.write(|| offsets),
+                    true => checkpoint.write(|| Some(offsets)),
                     false => Ok(()),
                 }
             });
@@ -190,7 +195,8 @@ impl LogManager {
 
     fn checkpointed(&self, dir: &Arc<LogDir>, what: &str, write: impl FnOnce() -> io::Result<()>) {
         let stage = self.stage.read();
-        if !matches!(*stage, Stage::Loaded | Stage::Closing) {
+        // The logs of one that is offline are not known any more: what was noted of them stays.
+        if !matches!(*stage, Stage::Loaded | Stage::Closing) || !dir.is_online() {
             return;
         }
         if let Err(error) = write() {

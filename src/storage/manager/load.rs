@@ -161,6 +161,10 @@ impl LogManager {
     fn list(self: &Arc<Self>, dir: &Arc<LogDir>, report: &mut LoadReport) -> std::io::Result<Vec<Job>> {
         // If this process dies while it loads, the next one must recover.
         let clean_shutdown = dir.take_marker()?;
+        if !clean_shutdown {
+            // Who made or renamed the directory of a log was killed, perhaps, before that was on disk.
+            self.context.disk.sync_dir(&dir.path)?;
+        }
         let recovery_points = dir.recovery_points.read()?;
         let log_start_offsets = dir.log_start_offsets.read()?;
         let cleaned_offsets = dir.cleaner_offsets.read()?;

@@ -31,6 +31,10 @@ impl Recovery<'_> {
         let names = entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| entry.name.to_str());
         let mut names: Vec<FileName> = names.filter_map(FileName::parse).collect();
         names.sort();
+        // What was renamed before a kill may have its old name after a power loss. Nothing that took its place then may be gone.
+        if !self.params.clean_shutdown && !names.is_empty() {
+            self.context.disk.sync_dir(&dir)?;
+        }
 
         let first_cleaned =
             names.iter().filter(|name| name.state == FileState::Cleaned).map(|name| name.base_offset).min();

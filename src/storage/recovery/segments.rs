@@ -11,9 +11,8 @@ use crate::storage::index_file::IndexError;
 use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::Wait;
 use crate::storage::log::append::index_io;
-use crate::storage::offset_index::OffsetPosition;
 use crate::storage::recovery::{DamagePolicy, Recovery, RecoveryStep};
-use crate::storage::scan::{FullScan, ScanError};
+use crate::storage::scan::{Frame, FullScan, HeaderScan, ScanError};
 use crate::storage::segment::LogSegment;
 use crate::storage::time_index::TimestampEntry;
 use crate::types::{LeaderEpoch, Offset};
@@ -146,7 +145,6 @@ impl Recovery<'_> {
 
     /// What a process that was killed has written is there, but perhaps only in the system's memory.
     fn distrust_survivors(&mut self, first_unflushed: usize) -> io::Result<()> {
-        self.has_new_names = true;
         for segment in &self.segments[first_unflushed.min(self.segments.len())..] {
             segment.written_by_others();
         }
@@ -187,6 +185,10 @@ impl Recovery<'_> {
         // It was not touched by a crash: whatever is damaged, what follows is none the worse for it.
         self.repair(&segment, checked, DamagePolicy::KeepReadable)?;
         segment.seal().map_err(index_io)?;
+        if !self.params.clean_shutdown {
+            // Whatever took these files may have taken that one; nobody can tell that it is missing.
+            self.lost_txn_indexes.insert(segment.base_offset());
+        }
         // It is below the recovery point: no flush comes by here any more, and the next start trusts what it finds.
         segment.sync_all()
     }
@@ -200,27 +202,9 @@ impl Recovery<'_> {
             // What was reserved behind its end is room for the start, on a disk that is full otherwise.
             unless_full(segment.release_reserved())?;
         }
-        let start = match self.trusted_start(&segment) {
-            Ok(start) => start,
-            Err(IndexError::Io(error)) => return Err(error),
-            Err(IndexError::Corrupt(reason)) => {
-                let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
-                // After a crash that is to be expected.
-                if self.params.clean_shutdown {
-                    self.repaired(file, reason, "built the indexes anew");
-                }
-                None
-            }
-            Err(IndexError::WouldBlock) => unreachable!("it was told to wait"),
-        };
-        let start = match start {
-            Some(start) if names_a_batch(&segment, start)? => start,
-            Some(_) => {
-                let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
-                self.repaired(file, "its last entry points to no batch", "built the indexes anew");
-                self.start_over(&segment)?
-            }
-            None => self.start_over(&segment)?,
+        let start = match self.params.clean_shutdown || known_bugs::is_back(KnownBug::IndexTrustedAfterCrash) {
+            true => self.start_by_index(&segment)?,
+            false => self.start_by_headers(&segment)?,
         };
         let next = self.segments.get(n + 1).map(|next| next.base_offset());
         if !self.params.clean_shutdown && next.is_none_or(|next| next > self.recovery_point) {
@@ -257,41 +241,76 @@ impl Recovery<'_> {
         Ok(Start { position: 0, offset: segment.base_offset(), last_indexed: 0, named: None })
     }
 
-    /// The last place up to which the segment's bytes and its indexes can be trusted; `None`: there is none.
-    fn trusted_start(&self, segment: &LogSegment) -> Result<Option<Start>, IndexError> {
+    /// After an orderly end all but the stretch behind the last index entry was looked at when it was appended.
+    fn start_by_index(&mut self, segment: &Arc<LogSegment>) -> io::Result<Start> {
+        let start = match self.last_indexed(segment) {
+            Ok(Some(start)) if names_a_batch(segment, start)? => return Ok(start),
+            Ok(Some(_)) => Some("its last entry points to no batch".to_owned()),
+            Ok(None) => None,
+            Err(IndexError::Corrupt(reason)) => Some(reason),
+            Err(IndexError::Io(error)) => return Err(error),
+            Err(IndexError::WouldBlock) => unreachable!("it was told to wait"),
+        };
+        if let Some(reason) = start {
+            let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
+            self.repaired(file, reason, "built the indexes anew");
+        }
+        self.start_over(segment)
+    }
+
+    /// Where the last index entry points; `None`: an empty segment has no indexes.
+    fn last_indexed(&self, segment: &LogSegment) -> Result<Option<Start>, IndexError> {
         if !segment.had_offset_index() || !segment.had_time_index() {
             let is_missed = segment.size() > 0;
             return if is_missed { Err(IndexError::Corrupt("missing".to_owned())) } else { Ok(None) };
         }
         segment.check_indexes()?;
-        let base_offset = segment.base_offset();
-        let from = |entry: OffsetPosition| {
+        let offset = segment.base_offset();
+        let last = segment.offset_index().last(Wait::ForDisk)?;
+        // The last entry of the time index was made when the log was closed: it covers everything.
+        Ok(Some(last.map_or(Start { position: 0, offset, last_indexed: 0, named: None }, |entry| {
             let position = entry.position.into();
-            Start { position, offset: base_offset, last_indexed: position, named: Some(entry.offset) }
-        };
-        if self.params.clean_shutdown || known_bugs::is_back(KnownBug::IndexTrustedAfterCrash) {
-            // The last entry of the time index was made when the log was closed: it covers everything.
-            let nothing_indexed = Start { position: 0, offset: base_offset, last_indexed: 0, named: None };
-            return Ok(Some(segment.offset_index().last(Wait::ForDisk)?.map_or(nothing_indexed, from)));
+            Start { position, offset, last_indexed: position, named: Some(entry.offset) }
+        })))
+    }
+
+    /// After a crash the batches below the recovery point are on disk, but of the indexes beside them perhaps only a part, with
+    /// holes: a segment's are synced when it is sealed. They are made anew, by the headers alone as far as those are trusted.
+    fn start_by_headers(&mut self, segment: &Arc<LogSegment>) -> io::Result<Start> {
+        let mut start = self.start_over(segment)?;
+        let file = segment.file()?;
+        let base_offset = segment.base_offset();
+        let mut scan = HeaderScan::new(&*file, base_offset, 0, segment.size(), base_offset, Wait::ForDisk);
+        loop {
+            match scan.next() {
+                Ok(Some((position, frame))) if frame.last_offset() < self.recovery_point => {
+                    self.index(segment, position, &frame, &mut start.last_indexed)?;
+                    self.latest_epoch = self.latest_epoch.max(frame.leader_epoch());
+                    start.position = position + frame.size() as u64;
+                    start.offset = frame.last_offset().plus(1);
+                }
+                // Damage is dealt with by whoever reads on from here.
+                Ok(_) | Err(ScanError::Damaged { .. }) => return Ok(start),
+                Err(error) => return Err(scan_io(error)),
+            }
         }
-        let flushed = self.recovery_point;
-        if flushed <= base_offset {
-            return Ok(None);
+    }
+
+    /// Takes a batch into the segment's indexes, and into the epochs.
+    fn index(&mut self, segment: &LogSegment, position: u64, frame: &Frame, last_indexed: &mut u64) -> io::Result<()> {
+        let interval = self.params.config.index_interval_bytes.max(0) as u64;
+        let last_offset = frame.last_offset();
+        let entry = TimestampEntry { timestamp: frame.max_timestamp(), offset: last_offset };
+        segment.observe_timestamp(entry).map_err(index_io)?;
+        let is_due = position - *last_indexed > interval;
+        if is_due && last_named(segment)?.is_none_or(|named| named < last_offset) {
+            segment.append_index_entries(last_offset, position).map_err(index_io)?;
+            *last_indexed = position;
         }
-        // The offset index may have got further than the time index, which does not tell how far it is, as only larger
-        // timestamps add to it. Up to its last entry, at least, it is complete.
-        let Some(timed) = segment.time_index().last_below(flushed)? else {
-            return Ok(None);
-        };
-        let Some(entry) = segment.offset_index().lookup(timed.offset, Wait::ForDisk)? else {
-            return Ok(None);
-        };
-        let behind = entry.offset.plus(1);
-        segment.offset_index().truncate_to(behind)?;
-        segment.time_index().truncate_to(behind)?;
-        // Of what is behind nothing is known yet: it may be damaged.
-        segment.take_max_timestamp_before(entry.position.into())?;
-        Ok(Some(from(entry)))
+        if !self.epochs_are_lost {
+            self.observe_epoch(frame);
+        }
+        Ok(())
     }
 
     /// Reads every byte from `start` on; adds index entries, epochs and timestamps on the way.
@@ -304,7 +323,6 @@ impl Recovery<'_> {
     ) -> io::Result<Checked> {
         let file = segment.file()?;
         let (base_offset, end) = (segment.base_offset(), segment.size());
-        let interval = self.params.config.index_interval_bytes.max(0) as u64;
         let mut checked = Checked {
             next_offset: start.offset,
             damaged: Vec::new(),
@@ -329,20 +347,10 @@ impl Recovery<'_> {
                     break;
                 }
                 Ok(Some((position, frame))) => {
-                    let last_offset = frame.last_offset();
                     checked.latest_epoch = checked.latest_epoch.max(frame.leader_epoch());
                     checked.has_producers |= frame.has_producer_id();
-                    let entry = TimestampEntry { timestamp: frame.max_timestamp(), offset: last_offset };
-                    segment.observe_timestamp(entry).map_err(index_io)?;
-                    let is_due = position - checked.last_indexed > interval;
-                    if is_due && last_named(segment)?.is_none_or(|named| named < last_offset) {
-                        segment.append_index_entries(last_offset, position).map_err(index_io)?;
-                        checked.last_indexed = position;
-                    }
-                    if !self.epochs_are_lost {
-                        self.observe_epoch(&frame);
-                    }
-                    checked.next_offset = last_offset.plus(1);
+                    self.index(segment, position, &frame, &mut checked.last_indexed)?;
+                    checked.next_offset = frame.last_offset().plus(1);
                 }
                 Ok(None) => break,
                 Err(ScanError::Damaged { position, reason }) => {

@@ -94,11 +94,7 @@ impl LogSegment {
 
     /// The largest timestamp by the time index, and by the batches behind its last entry.
     pub fn find_max_timestamp(&self) -> Result<Option<TimestampEntry>, ReadError> {
-        self.find_max_timestamp_before(self.size())
-    }
-
-    /// As [`Self::find_max_timestamp`], of the batches before `end`.
-    pub fn find_max_timestamp_before(&self, end: u64) -> Result<Option<TimestampEntry>, ReadError> {
+        let end = self.size();
         let mut max = self.time_index.last(Wait::ForDisk)?;
         let from = match max {
             Some(entry) => self.find(entry.offset, end, Wait::ForDisk)?.map_or(end, |batch| batch.position),
