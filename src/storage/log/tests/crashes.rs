@@ -1,7 +1,12 @@
 //! What the crash simulation has found, each by itself.
 
+use std::path::Path;
+
+use parking_lot::Mutex;
+
 use super::*;
 use crate::storage::file_name::{FileKind, FileName};
+use crate::storage::leader_epochs::{self, EpochEntry};
 use crate::storage::simulated_disk::{Crash, SimulatedDisk};
 
 const DIR: &str = "/logs/t-0";
@@ -26,13 +31,13 @@ fn open(disk: &SimulatedDisk, recovery_point: i64, damage: DamagePolicy) -> (Log
 
 fn disk() -> SimulatedDisk {
     let disk = SimulatedDisk::new();
-    disk.create_dir_all(std::path::Path::new("/logs")).unwrap();
-    disk.sync_dir(std::path::Path::new("/")).unwrap();
+    disk.create_dir_all(Path::new("/logs")).unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
     disk
 }
 
 fn path(base_offset: i64, kind: FileKind) -> std::path::PathBuf {
-    FileName::new(Offset(base_offset), kind).path_in(std::path::Path::new(DIR))
+    FileName::new(Offset(base_offset), kind).path_in(Path::new(DIR))
 }
 
 /// A node was killed and started again. What the first process had written and not synced counted as synced: the flush that
@@ -184,26 +189,27 @@ fn closing_syncs_the_snapshot_of_a_roll() {
 }
 
 /// A truncation below what a checkpoint calls flushed must correct it before anything is appended: a crash could tear that,
-/// and nobody would look.
+/// and nobody would look. And where a new segment takes the place of all, before there is one: a power loss may bring back old
+/// ones that reach beyond it.
 #[test]
 fn a_truncation_has_the_checkpoints_corrected() {
-    let (_, log, _) = open(&disk(), 0, DamagePolicy::CutOff);
+    let (context, log, _) = open(&disk(), 0, DamagePolicy::CutOff);
     (0..3).for_each(|_| {
         append(&log, batch(3, 10, 0));
     });
-    let corrected = Arc::new(AtomicUsize::new(0));
+    let corrected: Arc<Mutex<Vec<bool>>> = Arc::default();
     let seen = corrected.clone();
     log.on_shortened(Box::new(move || {
-        seen.fetch_add(1, Ordering::Relaxed);
+        seen.lock().push(context.disk.exists(&path(2, FileKind::Log))?);
         Ok(())
     }));
     log.flush(Offset(6)).unwrap();
     assert_eq!(log.note_recovery_point(), Offset(9));
     log.truncate_to(Offset(6)).unwrap();
-    assert_eq!(corrected.load(Ordering::Relaxed), 1);
+    assert_eq!(*corrected.lock(), [false]);
     assert!(log.is_noted_wrong());
     log.truncate_fully_and_start_at(Offset(2)).unwrap();
-    assert_eq!(corrected.load(Ordering::Relaxed), 2);
+    assert_eq!(*corrected.lock(), [false, false, true]);
 }
 
 /// A roll that failed had made the next segment's file, and removed it; records went on in the one before. The power loss brought
@@ -221,4 +227,69 @@ fn a_segment_that_was_given_up_does_not_come_back() {
         assert_eq!((log.log_end_offset(), log.segments().len()), (Offset(6), 1), "{report:?}");
         assert_eq!(append(&log, batch(1, 10, 0)).first_offset, Offset(6));
     }
+}
+
+/// Compaction had put a segment in the place of another when its process was killed, and none of the new names was on disk. The
+/// start removed the old one; the power loss took the new one.
+#[test]
+fn what_a_kill_had_renamed_is_on_disk_before_anything_is_removed() {
+    for seed in 0..30 {
+        let first = disk();
+        let (context, log, _) = open(&first, 0, DamagePolicy::KeepReadable);
+        append(&log, batch(3, 10, 0));
+        log.flush(Offset(3)).unwrap();
+        let (in_place, cleaned) = (path(0, FileKind::Log), path(0, FileKind::Log).with_extension("log.cleaned"));
+        let file = context.disk.open(&cleaned, OpenMode::Create).unwrap();
+        file.write_all_at(&context.disk.read_file(&in_place, 1000).unwrap(), 0).unwrap();
+        file.sync_data().unwrap();
+        context.disk.sync_dir(Path::new(DIR)).unwrap();
+        context.disk.rename(&in_place, &in_place.with_extension("log.deleted")).unwrap();
+        context.disk.rename(&cleaned, &in_place).unwrap();
+        let second = first.restart(Crash::Kill, seed);
+        let _ = open(&second, 3, DamagePolicy::KeepReadable);
+        let third = second.restart(Crash::PowerLoss, seed);
+        let (_, log, report) = open(&third, 3, DamagePolicy::KeepReadable);
+        assert_eq!(log.log_end_offset(), Offset(3), "seed {seed}: {report:?}");
+    }
+}
+
+/// The end of a log was cut off, which was not on disk, and the next epoch noted, which was. The power loss brought the end back, as
+/// if it were of the new epoch: no follower would have cut it off.
+#[test]
+fn what_comes_back_is_of_the_epoch_that_its_batches_say() {
+    let first = disk();
+    let (context, log, _) = open(&first, 0, DamagePolicy::CutOff);
+    append(&log, batch(3, 10, 0));
+    append(&log, batch(3, 10, 0));
+    log.flush(Offset(6)).unwrap();
+    let text = leader_epochs::encode(&[
+        EpochEntry { epoch: LeaderEpoch(3), start_offset: Offset(0) },
+        EpochEntry { epoch: LeaderEpoch(4), start_offset: Offset(3) },
+    ]);
+    context.disk.write_file_atomically(&Path::new(DIR).join(leader_epochs::FILE_NAME), text.as_bytes()).unwrap();
+    let second = first.restart(Crash::Kill, 1);
+    let (_, log, report) = open(&second, 3, DamagePolicy::CutOff);
+    assert_eq!(log.log_end_offset(), Offset(6), "{report:?}");
+    assert_eq!([0, 3, 5].map(|offset| log.leader_epoch_at(Offset(offset))), [Some(LeaderEpoch(3)); 3]);
+}
+
+/// Of an index that nobody had synced a power loss left a page, with a hole before it. What it says below the recovery point was
+/// believed.
+#[test]
+fn an_index_with_holes_is_not_believed() {
+    let first = disk();
+    let (context, log, _) = open(&first, 0, DamagePolicy::KeepReadable);
+    (0..4).for_each(|_| {
+        append(&log, batch(3, 10, 0));
+    });
+    log.close().unwrap();
+    let index = context.disk.read_file(&path(0, FileKind::OffsetIndex), 1 << 20).unwrap();
+    let second = first.restart(Crash::Kill, 1);
+    let holed = [&[0; 8], &index[8..]].concat();
+    second.open(&path(0, FileKind::OffsetIndex), OpenMode::Create).unwrap().write_all_at(&holed, 0).unwrap();
+    let (context, log, _) = open(&second, 12, DamagePolicy::KeepReadable);
+    log.close().unwrap();
+    let entries = context.disk.read_file(&path(0, FileKind::OffsetIndex), 1 << 20).unwrap();
+    let positions: Vec<&[u8]> = entries.chunks(8).map(|entry| &entry[4..]).collect();
+    assert!(positions.iter().all(|position| *position != [0; 4]) && !positions.is_empty(), "{entries:?}");
 }
