@@ -367,9 +367,12 @@ def stamped(text, *more):
     text = re.sub(r"((?:Valid (?:types|states) are|takes .* options|Detected group ids): )(.*)", lambda found: found[1] + ", ".join(sorted(found[2].split(", "))), text)  # by the hashes of this JVM
     text = re.sub(r"FetchPosition\{offset=(\d+), .*\}\}", r"\1", text)
     text = re.sub(r"(?m)^com\.fasterxml\..*\n? at \[Source: .*\n?", "", text)  # how it found out that there is a group in each line
+    # Partitions come by the hashes of their topics' names, which differ from side to side.
+    text = re.sub(r'(?m)(^"?TOPIC.*[\d"]\n?){2,}', lambda found: "\n".join(sorted(found[0].splitlines())) + "\n", text)
+    text = re.sub(r"(?m)(^Warn: Partition .*\n\n?){2,}", lambda found: "".join(sorted(found[0].splitlines(True))), text)
     text = re.sub(r"nextAllowedTryMs=-?\d+|deadlineMs=\d+|timed out at \d+", "…", text)
     text = re.sub(r"perf-consumer-\d+", "perf-consumer-…", text)
-    return text
+    return text.rstrip()
 
 
 def measured(text, *more):

@@ -343,7 +343,7 @@ def without_frames(text):
 
 def usage(text):
     """The options of a usage's table, and what stands before it."""
-    found = re.search(r"(?m)^Option +Description", text)
+    found = re.search(r"(?m)^Option( \(\* = required\))? +Description", text)
     if not found:
         return text
     head, lines = text[:found.start()], text[found.start():].splitlines()

@@ -3,6 +3,8 @@
 use super::{Action, Argument, Command, Exclusive, Grammar};
 
 const WIDTH: usize = 75;
+/// Of a usage and a name with arguments behind them.
+const MOST_BEFORE: usize = 30;
 /// Where the explanations begin.
 const COLUMN: usize = 25;
 
@@ -26,8 +28,8 @@ pub fn usage(grammar: &Grammar, command: Option<&Command>) -> String {
     }
     let mut head = format!("usage: {} ", grammar.program);
     let mut indent = " ".repeat(head.len());
-    // An argument that would not stand behind the name in one line has all begin below it; the list of commands has not.
-    if pieces.iter().any(|piece| !piece.starts_with('{') && head.len() + piece.len() > WIDTH) {
+    // Behind a long name nothing stands; all begins below it.
+    if head.trim_end().len() > MOST_BEFORE {
         indent = " ".repeat("usage: ".len());
         head = format!("{}\n{indent}", head.trim_end());
     }
