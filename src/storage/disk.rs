@@ -349,8 +349,9 @@ impl DiskFile for RealFile {
             match read {
                 Ok(n) => Ok(Some(n)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-                // A file system without RWF_NOWAIT: the only way to know is to read.
-                Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
+                // A file system without RWF_NOWAIT, or a system without the call, as emulators are: the only way to know is
+                // to read.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
                     self.read_at(buffer, position).map(Some)
                 }
                 Err(error) => Err(error),
