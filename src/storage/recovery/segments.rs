@@ -66,7 +66,10 @@ impl Recovery<'_> {
         self.repaired(RECOVERY_POINTS, found, "read all of the log");
         self.recovery_point = Offset(0);
         self.latest_epoch = LeaderEpoch::UNKNOWN;
-        self.check_from_recovery_point()
+        self.check_from_recovery_point()?;
+        // They stay below the recovery point in the checkpoint, where the next start trusts what was made anew here.
+        let sealed = self.segments.split_last().map_or(&[][..], |(_, sealed)| sealed);
+        sealed.iter().try_for_each(|segment| segment.sync_all())
     }
 
     fn check_from_recovery_point(&mut self) -> io::Result<()> {
