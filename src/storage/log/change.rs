@@ -380,6 +380,9 @@ impl Log {
         self.recent.lock().clear();
         self.segments.store(Arc::new(segments));
         self.truncate_commits(end);
+        self.log_start_offset.fetch_min(end.0, Ordering::AcqRel);
+        // Before anything goes: where a crash takes some of the segments and leaves others, the next start has to see to it.
+        self.correct_checkpoints()?;
         if !removed.is_empty() {
             self.remove_segments(writer, removed)?;
             // Else a crash might bring back a segment behind what is cut off now.
@@ -393,10 +396,8 @@ impl Log {
             }
         }
         self.start_writing(writer, position);
-        self.log_start_offset.fetch_min(end.0, Ordering::AcqRel);
         self.epochs.lock().truncate_from_end(end);
         self.flush_epochs_later();
-        self.correct_checkpoints()?;
         self.reload_producers(writer, end)
     }
 

@@ -293,3 +293,27 @@ fn an_index_with_holes_is_not_believed() {
     let positions: Vec<&[u8]> = entries.chunks(8).map(|entry| &entry[4..]).collect();
     assert!(positions.iter().all(|position| *position != [0; 4]) && !positions.is_empty(), "{entries:?}");
 }
+
+/// A truncation took one of two segments away when the process was killed. The one behind it stayed, below the recovery point, where
+/// nobody looked for what was missing before it.
+#[test]
+fn a_truncation_lowers_the_recovery_point_before_it_removes_anything() {
+    let (context, log, _) = open(&disk(), 0, DamagePolicy::CutOff);
+    for _ in 0..3 {
+        append(&log, batch(3, 10, 0));
+        log.roll().unwrap();
+    }
+    log.flush(Offset(9)).unwrap();
+    log.note_recovery_point();
+    let there: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let seen = there.clone();
+    log.on_shortened(Box::new(move || {
+        let mut seen = seen.lock();
+        for base_offset in [3, 6] {
+            seen.push(context.disk.exists(&path(base_offset, FileKind::Log))?);
+        }
+        Ok(())
+    }));
+    log.truncate_to(Offset(2)).unwrap();
+    assert_eq!(*there.lock(), [true, true]);
+}
