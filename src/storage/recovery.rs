@@ -3,11 +3,11 @@
 //! | | with the clean-shutdown marker | after a crash |
 //! |---|---|---|
 //! | sealed segments below the recovery point | trusted | trusted |
-//! | segments from the recovery point on | trusted | every byte read and checked, from the recovery point on |
+//! | segments from the recovery point on | trusted | every byte read and checked, from the recovery point on; before it the headers |
 //! | the last segment | its end is read and checked, from the last index entry on | as above |
-//! | an index that is missing or cannot be right | built anew | built anew |
+//! | an index that is missing or cannot be right | built anew | built anew, as those of all segments that are read |
 //! | producer snapshots | the last one that is whole; the log behind it is read | the same |
-//! | leader epochs | the file; from the batches if there is none | the same, and from what was read |
+//! | leader epochs | the file; from the batches if there is none | the same, and from what was read, against the file if need be |
 //!
 //! A power loss may take the end of a sealed segment and leave the next one. Kafka does not notice. Here it counts as damage, but
 //! in a log that is compacted, where gaps are the rule; such a log syncs a segment before it begins the next. If the epochs say
