@@ -66,7 +66,12 @@ impl Format<'_> {
     }
 
     fn has_dynamic_quorum(&self) -> bool {
-        self.config.controller_quorum_voters.is_empty()
+        self.config.controller_quorum_voters.is_empty() && !self.is_alone()
+    }
+
+    /// A node without `process.roles`, which Kafka does not have: a controller that nobody else can reach needs to be told of none.
+    fn is_alone(&self) -> bool {
+        self.config.process_roles.controller && self.config.advertised_controller_listeners.is_empty()
     }
 
     fn release(&self, text: &str) -> Result<MetadataVersion, Failure> {
@@ -76,7 +81,7 @@ impl Format<'_> {
     /// The dynamic voters, if they are named.
     fn voters(&self) -> Result<Option<Vec<Voter>>, Failure> {
         let (standalone, named) = (self.arguments.has("standalone"), self.arguments.value("initial-controllers"));
-        if !self.has_dynamic_quorum() && (standalone || named.is_some()) {
+        if !self.config.controller_quorum_voters.is_empty() && (standalone || named.is_some()) {
             return Err(Failure::Terse(
                 "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. \
                  If you want to use dynamic quorum, please remove controller.quorum.voters and specify \

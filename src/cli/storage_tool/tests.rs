@@ -135,3 +135,19 @@ fn lists_have_their_titles() {
     assert_eq!(list(["One", "Many"], &["a".to_owned()]), "One:\n  a\n\n");
     assert_eq!(list(["One", "Many"], &["a".to_owned(), "b".to_owned()]), "Many:\n  a\n  b\n\n");
 }
+
+/// Without `process.roles`, as in the files of ZooKeeper's times: there is no other controller to be told of.
+#[test]
+fn a_node_that_is_a_cluster_of_its_own_needs_no_voters() {
+    let root = tempfile::tempdir().unwrap();
+    let text = format!("broker.id=7\nlog.dirs={0}/a\n", root.path().display());
+    let config = BrokerConfig::load(properties::parse(text.as_bytes()).unwrap()).unwrap().config;
+    let lines = format(&config, &[]).unwrap();
+    assert!(lines[0].contains("metadataVersionLevel=30"), "{lines:?}");
+    let found = MetaProperties::read(&*RealDisk::new(), &root.path().join("a")).unwrap().unwrap();
+    assert_eq!(found.cluster_id.as_deref(), Some("any word"));
+    let other = tempfile::tempdir().unwrap();
+    let text = format!("log.dirs={}/a\n", other.path().display());
+    let config = BrokerConfig::load(properties::parse(text.as_bytes()).unwrap()).unwrap().config;
+    assert!(format(&config, &["--standalone"]).unwrap_err().contains("No controller listeners found."));
+}
