@@ -53,18 +53,27 @@ enum Plan {
         at: u64,
         fault: Fault,
     },
-    /// After so many steps the process ends, by a crash or in order, and the next one finds a disk without any room.
-    FullStart {
-        at: usize,
-        crash: Option<Crash>,
-    },
 }
 
 /// A run.
 #[derive(Clone, Copy, Debug)]
 enum Case {
-    Short { script: usize, seed: u64, plan: Plan },
-    Long { seed: u64 },
+    Short {
+        script: usize,
+        seed: u64,
+        plan: Plan,
+    },
+    /// After so many steps of a short script the process ends, by a crash or in order, and the next one finds a disk without
+    /// any room.
+    FullStart {
+        script: usize,
+        seed: u64,
+        at: usize,
+        crash: Option<Crash>,
+    },
+    Long {
+        seed: u64,
+    },
 }
 
 impl fmt::Display for Case {
@@ -75,9 +84,11 @@ impl fmt::Display for Case {
                 Plan::Crash { at, crash, again: None } => write!(f, "{script}.{seed}.{crash:?}.{at}"),
                 Plan::Crash { at, crash, again: Some(again) } => write!(f, "{script}.{seed}.{crash:?}.{at}.{again}"),
                 Plan::Fault { at, fault } => write!(f, "{script}.{seed}.{fault:?}.{at}"),
-                Plan::FullStart { at, crash: None } => write!(f, "{script}.{seed}.FullAfterEnd.{at}"),
-                Plan::FullStart { at, crash: Some(crash) } => write!(f, "{script}.{seed}.FullAfter{crash:?}.{at}"),
             },
+            Case::FullStart { script, seed, at, crash: None } => write!(f, "{script}.{seed}.FullAfterEnd.{at}"),
+            Case::FullStart { script, seed, at, crash: Some(crash) } => {
+                write!(f, "{script}.{seed}.FullAfter{crash:?}.{at}")
+            }
         }
     }
 }
@@ -91,26 +102,27 @@ impl Case {
         let (script, seed, at) =
             (fields.first()?.parse().ok()?, fields.get(1)?.parse().ok()?, fields.get(3)?.parse().ok()?);
         let again = fields.get(4).map(|again| again.parse()).transpose().ok()?;
-        let plan = match *fields.get(2)? {
-            "Kill" => Plan::Crash { at, crash: Crash::Kill, again },
-            "PowerLoss" => Plan::Crash { at, crash: Crash::PowerLoss, again },
-            "Error" => Plan::Fault { at, fault: Fault::Error },
-            "Full" => Plan::Fault { at, fault: Fault::Full },
-            "FullAfterEnd" => Plan::FullStart { at: at as usize, crash: None },
-            "FullAfterKill" => Plan::FullStart { at: at as usize, crash: Some(Crash::Kill) },
-            "FullAfterPowerLoss" => Plan::FullStart { at: at as usize, crash: Some(Crash::PowerLoss) },
+        let short = |plan| Case::Short { script, seed, plan };
+        let full_start = |crash| Case::FullStart { script, seed, at: at as usize, crash };
+        Some(match *fields.get(2)? {
+            "Kill" => short(Plan::Crash { at, crash: Crash::Kill, again }),
+            "PowerLoss" => short(Plan::Crash { at, crash: Crash::PowerLoss, again }),
+            "Error" => short(Plan::Fault { at, fault: Fault::Error }),
+            "Full" => short(Plan::Fault { at, fault: Fault::Full }),
+            "FullAfterEnd" => full_start(None),
+            "FullAfterKill" => full_start(Some(Crash::Kill)),
+            "FullAfterPowerLoss" => full_start(Some(Crash::PowerLoss)),
             _ => return None,
-        };
-        Some(Case::Short { script, seed, plan })
+        })
     }
 
     fn run(self, says: bool) -> Result<Coverage, String> {
         let run = catch_unwind(AssertUnwindSafe(|| match self {
-            Case::Short { script, seed, plan: Plan::FullStart { at, crash } } => {
-                run_full_start(script, seed, at, crash, says).map(|(world, _)| world.disk.coverage())
-            }
             Case::Short { script, seed, plan } => {
                 run_short(script, seed, plan, says).map(|world| world.disk.coverage())
+            }
+            Case::FullStart { script, seed, at, crash } => {
+                run_full_start(script, seed, at, crash, says).map(|(world, _)| world.disk.coverage())
             }
             Case::Long { seed } => run_long(seed, says),
         }));
@@ -131,11 +143,10 @@ fn run_short(script: usize, seed: u64, plan: Plan, says: bool) -> Result<World, 
             world.disk.fail_after(Some((at, fault)));
             if at.is_multiple_of(2) { Crash::Kill } else { Crash::PowerLoss }
         }
-        Plan::FullStart { .. } => unreachable!("it is run otherwise"),
     };
     let again = match plan {
         Plan::Crash { again, .. } => again,
-        Plan::Fault { .. } | Plan::FullStart { .. } => None,
+        Plan::Fault { .. } => None,
     };
     let mut deaths = 0;
     let mut on_death = |world: &mut World| {
@@ -404,7 +415,7 @@ fn a_start_on_a_full_disk_harms_nothing() {
         for at in 0..=steps.len() {
             for crash in [None, Some(Crash::Kill), Some(Crash::PowerLoss)] {
                 for seed in 0..if crash == Some(Crash::PowerLoss) { 4 } else { 1 } {
-                    let case = Case::Short { script, seed, plan: Plan::FullStart { at, crash } };
+                    let case = Case::FullStart { script, seed, at, crash };
                     let run = catch_unwind(|| run_full_start(script, seed, at, crash, false));
                     match run.unwrap_or_else(|_| Err("a panic".to_owned())) {
                         Ok((_, is_up)) => *up.entry(format!("{crash:?}")).or_default() += usize::from(is_up),

@@ -116,7 +116,7 @@ struct Recovery<'a> {
     lost_txn_indexes: BTreeSet<Offset>,
     /// Segments that took the place of others with a transaction index, and brought none.
     swapped: BTreeSet<Offset>,
-    /// Segments that were read as a whole and have no batch with a producer id.
+    /// Segments that were read from their start on, and have no batch with a producer id.
     without_producers: BTreeSet<Offset>,
     /// Where the last segment's last index entry points.
     last_indexed: u64,
@@ -328,9 +328,10 @@ impl Recovery<'_> {
             let found = format!("none that is whole from {} on", rolled);
             self.repaired("producer snapshots", found, "rebuilt the producers' state from the batches");
         }
+        let makes_snapshots = from.is_some() || lacks_snapshots;
         // Files that are made anew have a new name, too.
-        self.has_new_names |= from.is_some() || lacks_snapshots;
-        self.replay(&mut producers, from, lacks_snapshots)?;
+        self.has_new_names |= makes_snapshots;
+        self.replay(&mut producers, makes_snapshots)?;
         producers.remove_expired(now_ms);
         Ok(producers)
     }
@@ -356,14 +357,9 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Reads the producers' batches up to the log's end, writes a snapshot at each segment on the way, as a roll does,
-    /// and completes the transaction indexes that were lost.
-    fn replay(
-        &self,
-        producers: &mut ProducerStateManager,
-        lost_from: Option<Offset>,
-        lacks_snapshots: bool,
-    ) -> io::Result<()> {
+    /// Reads the producers' batches up to the log's end, writes a snapshot at each segment on the way, as a roll does, if
+    /// that is wanted, and completes the transaction indexes that were lost.
+    fn replay(&self, producers: &mut ProducerStateManager, makes_snapshots: bool) -> io::Result<()> {
         let is_lost = |segment: &LogSegment| self.lost_txn_indexes.contains(&segment.base_offset());
         let mut has_changed = false;
         for segment in self.segments.iter().filter(|segment| is_lost(segment)) {
@@ -388,7 +384,7 @@ impl Recovery<'_> {
                 Err(ReadError::Corrupt { .. }) => producers.update_map_end_offset(end),
                 result => result.map_err(unreadable)?,
             }
-            if is_base && (lost_from.is_some() || lacks_snapshots) {
+            if is_base && makes_snapshots {
                 producers.take_snapshot()?;
             }
         }

@@ -167,20 +167,16 @@ impl LogManager {
             // Its logs are gone from here, not from it.
             return;
         }
-        if logs.values().any(|log| log.is_noted_wrong()) {
+        let checkpoints = [&dir.recovery_points, &dir.log_start_offsets, &dir.cleaner_offsets];
+        let has_damaged = checkpoints.iter().any(|checkpoint| checkpoint.is_damaged());
+        if has_damaged || logs.values().any(|log| log.is_noted_wrong()) {
             self.checkpoint_recovery_points_in(dir);
             self.checkpoint_log_start_offsets_in(dir);
         }
-        if [&dir.recovery_points, &dir.log_start_offsets, &dir.cleaner_offsets]
-            .iter()
-            .any(|checkpoint| checkpoint.is_damaged())
-        {
-            self.checkpoint_recovery_points_in(dir);
-            self.checkpoint_log_start_offsets_in(dir);
-            self.checkpoint_cleaner_offsets_in(dir);
-            return;
+        if has_damaged {
+            return self.checkpoint_cleaner_offsets_in(dir);
         }
-        for checkpoint in [&dir.recovery_points, &dir.log_start_offsets, &dir.cleaner_offsets] {
+        for checkpoint in checkpoints {
             self.checkpointed(dir, "offsets without those of deleted logs", || {
                 let mut offsets = checkpoint.read()?;
                 let noted = offsets.len();

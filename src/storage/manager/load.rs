@@ -195,12 +195,14 @@ impl LogManager {
             }
         }
         jobs.sort_by(|a, b| a.partition.cmp(&b.partition));
-        for (checkpoint, lost) in dir.missing_checkpoints()?.into_iter().filter(|_| clean_shutdown && !jobs.is_empty())
-        {
-            warn!(path = %checkpoint.display(), lost, "checkpoint is missing, though the directory was closed in order");
-        }
-        if !clean_shutdown && !jobs.is_empty() {
-            report.unclean.push(dir.path.clone());
+        match clean_shutdown {
+            _ if jobs.is_empty() => {}
+            true => {
+                for (checkpoint, lost) in dir.missing_checkpoints()? {
+                    warn!(path = %checkpoint.display(), lost, "checkpoint is missing, though the directory was closed in order");
+                }
+            }
+            false => report.unclean.push(dir.path.clone()),
         }
         Ok(jobs)
     }

@@ -38,7 +38,6 @@ struct Checked {
     last_indexed: u64,
     /// Of the last batch that has one, here or before.
     latest_epoch: LeaderEpoch,
-    has_producers: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -184,7 +183,8 @@ impl Recovery<'_> {
             self.repaired(FileName::new(segment.base_offset(), *kind), "missing", "built it anew");
         }
         self.has_new_names = true;
-        let checked = self.scan(&segment, self.start_over(&segment)?, 0, DamagePolicy::KeepReadable)?;
+        let start = self.start_over(&segment)?;
+        let checked = self.scan(&segment, start, 0, DamagePolicy::KeepReadable)?;
         // It was not touched by a crash: whatever is damaged, what follows is none the worse for it.
         self.repair(&segment, checked, DamagePolicy::KeepReadable)?;
         segment.seal().map_err(index_io)?;
@@ -239,8 +239,10 @@ impl Recovery<'_> {
     }
 
     /// The whole segment is to be read.
-    fn start_over(&self, segment: &LogSegment) -> io::Result<Start> {
+    fn start_over(&mut self, segment: &LogSegment) -> io::Result<Start> {
         segment.reset_indexes().map_err(super::unreadable)?;
+        // Until one is met.
+        self.without_producers.insert(segment.base_offset());
         Ok(Start { position: 0, offset: segment.base_offset(), last_indexed: 0, named: None })
     }
 
@@ -299,7 +301,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// Takes a batch into the segment's indexes, and into the epochs.
+    /// Takes a batch into the segment's indexes and the epochs, and notes whether it is a producer's.
     fn index(&mut self, segment: &LogSegment, position: u64, frame: &Frame, last_indexed: &mut u64) -> io::Result<()> {
         let interval = self.params.config.index_interval_bytes.max(0) as u64;
         let last_offset = frame.last_offset();
@@ -309,6 +311,9 @@ impl Recovery<'_> {
         if is_due && last_named(segment)?.is_none_or(|named| named < last_offset) {
             segment.append_index_entries(last_offset, position).map_err(index_io)?;
             *last_indexed = position;
+        }
+        if frame.has_producer_id() {
+            self.without_producers.remove(&segment.base_offset());
         }
         if !self.epochs_are_lost {
             self.observe_epoch(frame);
@@ -331,7 +336,6 @@ impl Recovery<'_> {
             damaged: Vec::new(),
             last_indexed: start.last_indexed,
             latest_epoch: self.latest_epoch,
-            has_producers: false,
         };
         let mut scan = FullScan::new(&*file, base_offset, start.position, end, start.offset);
         let mut told = start.position;
@@ -351,7 +355,6 @@ impl Recovery<'_> {
                 }
                 Ok(Some((position, frame))) => {
                     checked.latest_epoch = checked.latest_epoch.max(frame.leader_epoch());
-                    checked.has_producers |= frame.has_producer_id();
                     self.index(segment, position, &frame, &mut checked.last_indexed)?;
                     checked.next_offset = frame.last_offset().plus(1);
                 }
@@ -373,9 +376,6 @@ impl Recovery<'_> {
                 told = scan.position();
                 self.tell_progress(segment, total);
             }
-        }
-        if start.position == 0 && !checked.has_producers {
-            self.without_producers.insert(base_offset);
         }
         self.report.bytes_scanned += scan.position() - told;
         if total > 0 {
