@@ -10,13 +10,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::kafka::argparse::{Argument, Arguments, Command, End, Exclusive, Grammar};
+use super::kafka::argparse::{Argument, Arguments, Command, End, Exclusive, Grammar, terse};
 use super::kafka::console::{complain, say};
-use super::kafka::feature_levels::{FEATURES, release, release_name};
+use super::kafka::feature_levels::{say_defaults, say_needs};
 use crate::client::Error;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{BrokerConfig, java};
-use crate::metadata::version::MetadataVersion;
 use crate::storage::disk::RealDisk;
 use crate::storage::meta_properties::{self, MetaProperties, MetaPropertiesVersion, random_cluster_id};
 use format::Format;
@@ -93,6 +92,12 @@ enum Failure {
     Uncaught(Error),
 }
 
+impl Failure {
+    fn told(error: Error) -> Failure {
+        Failure::Terse(error.message().to_owned())
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         Failure::Uncaught(error)
@@ -122,7 +127,7 @@ pub fn run(words: &[String]) -> u8 {
 fn act(arguments: &Arguments) -> Result<u8, Failure> {
     match arguments.command() {
         "random-uuid" => say!("{}", random_cluster_id()),
-        "version-mapping" => version_mapping(arguments)?,
+        "version-mapping" => say_defaults(arguments.value("release-version")).map_err(Failure::told)?,
         "feature-dependencies" => dependencies(arguments)?,
         "info" => return Ok(info(&load(arguments)?.0)),
         _ => {
@@ -153,48 +158,18 @@ fn directories(config: &BrokerConfig) -> Vec<PathBuf> {
     directories
 }
 
-fn version_mapping(arguments: &Arguments) -> Result<(), Failure> {
-    let text = arguments.value("release-version").unwrap_or(MetadataVersion::LATEST.name());
-    let metadata = release(text, true).map_err(|error| Failure::Terse(error.message().to_owned()))?;
-    say!("metadata.version={metadata} ({text})");
-    for feature in &FEATURES {
-        say!("{}={}", feature.name, feature.default_at(metadata));
-    }
-    Ok(())
-}
-
 fn dependencies(arguments: &Arguments) -> Result<(), Failure> {
-    let terse = |message: String| Failure::Terse(message);
     for text in arguments.values("feature") {
         let (name, level) = text.split_once('=').ok_or_else(|| {
-            terse(format!(
+            Failure::Terse(format!(
                 "Invalid feature format: {text}. Expected format: 'feature=version' (e.g. 'group.version=1')"
             ))
         })?;
         let (name, level_text) = (java::trim(name), java::trim(level));
         let level: i16 = java::parse_integer(level_text)
-            .ok_or_else(|| terse(format!("Invalid version format: {level_text} for feature {name}")))?;
-        if name == "metadata.version" {
-            let release = release_name(level).ok_or_else(|| terse(format!("Unknown metadata.version {level}")))?;
-            say!("{name}={level} ({release}) has no dependencies.");
-            continue;
-        }
-        let feature = FEATURES.iter().find(|feature| feature.name == name);
-        let feature = feature.ok_or_else(|| terse(format!("Unknown feature: {name}")))?;
-        let known = feature.levels.iter().find(|(known, _, _)| *known == level);
-        let (_, _, needs) =
-            known.ok_or_else(|| terse(format!("Feature level {level} is not supported for feature {name}")))?;
-        if needs.is_empty() {
-            say!("{name}={level} has no dependencies.");
-            continue;
-        }
-        say!("{name}={level} requires:");
-        for (needed, level) in *needs {
-            match release_name(*level) {
-                Some(release) if *needed == "metadata.version" => say!("    {needed}={level} ({release})"),
-                _ => say!("    {needed}={level}"),
-            }
-        }
+            .ok_or_else(|| Failure::Terse(format!("Invalid version format: {level_text} for feature {name}")))?;
+        let unsupported = || terse(format!("Feature level {level} is not supported for feature {name}"));
+        say_needs(name, level, unsupported).map_err(Failure::told)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The levels of the features that Kafka 4.3.1 knows, what they need of each other, and the releases they came with.
 
 use super::argparse::terse;
+use super::say;
 use crate::client::Error;
 use crate::config::java;
 use crate::metadata::version::MetadataVersion;
@@ -60,6 +61,41 @@ pub fn release(text: &str, unstable: bool) -> Result<i16, Error> {
         let names: Vec<&str> = known().map(|(_, name)| name).collect();
         terse(format!("Unknown metadata.version '{text}'. Supported metadata.version are: {}", names.join(", ")))
     })
+}
+
+/// Prints which levels go with a release; with the latest if none is named.
+pub fn say_defaults(release_version: Option<&str>) -> Result<(), Error> {
+    let text = release_version.unwrap_or(MetadataVersion::LATEST.name());
+    let metadata = release(text, true)?;
+    say!("metadata.version={metadata} ({text})");
+    for feature in &FEATURES {
+        say!("{}={}", feature.name, feature.default_at(metadata));
+    }
+    Ok(())
+}
+
+/// Prints what a level of a feature needs of others. A level that the feature does not have is `unsupported`.
+pub fn say_needs(name: &str, level: i16, unsupported: impl FnOnce() -> Error) -> Result<(), Error> {
+    if name == "metadata.version" {
+        let release = release_name(level).ok_or_else(|| terse(format!("Unknown metadata.version {level}")))?;
+        say!("{name}={level} ({release}) has no dependencies.");
+        return Ok(());
+    }
+    let feature = FEATURES.iter().find(|feature| feature.name == name);
+    let feature = feature.ok_or_else(|| terse(format!("Unknown feature: {name}")))?;
+    let (_, _, needs) = feature.levels.iter().find(|(known, _, _)| *known == level).ok_or_else(unsupported)?;
+    if needs.is_empty() {
+        say!("{name}={level} has no dependencies.");
+        return Ok(());
+    }
+    say!("{name}={level} requires:");
+    for (needed, level) in *needs {
+        match release_name(*level) {
+            Some(release) if *needed == "metadata.version" => say!("    {needed}={level} ({release})"),
+            _ => say!("    {needed}={level}"),
+        }
+    }
+    Ok(())
 }
 
 /// `feature=level`.

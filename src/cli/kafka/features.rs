@@ -6,7 +6,7 @@ use kafka_protocol::messages::UpdateFeaturesRequest;
 use kafka_protocol::messages::update_features_request::FeatureUpdateKey;
 
 use super::argparse::{Argument, Arguments, Command, End, Exclusive, Grammar, Kind, terse};
-use super::feature_levels::{FEATURES, name_and_level, release, release_name};
+use super::feature_levels::{FEATURES, name_and_level, release, say_defaults, say_needs};
 use super::{admin_config, complain, say};
 use crate::client::topics::text;
 use crate::client::{Client, Error, Target, block_on};
@@ -103,7 +103,7 @@ impl From<Error> for Failure {
 
 fn act(arguments: &Arguments) -> Result<(), Failure> {
     match arguments.command() {
-        "version-mapping" => return Ok(version_mapping(arguments)?),
+        "version-mapping" => return Ok(say_defaults(arguments.value("release-version"))?),
         "feature-dependencies" => return Ok(dependencies(arguments)?),
         _ => {}
     }
@@ -161,40 +161,10 @@ async fn describe(client: &Client, node: Option<i32>) -> Result<(), Error> {
     Ok(())
 }
 
-fn version_mapping(arguments: &Arguments) -> Result<(), Error> {
-    let text = arguments.value("release-version").unwrap_or(MetadataVersion::LATEST.name());
-    let metadata = release(text, true)?;
-    say!("metadata.version={metadata} ({text})");
-    for feature in &FEATURES {
-        say!("{}={}", feature.name, feature.default_at(metadata));
-    }
-    Ok(())
-}
-
 fn dependencies(arguments: &Arguments) -> Result<(), Error> {
     for text in arguments.values("feature") {
         let (name, level) = name_and_level(text)?;
-        if name == "metadata.version" {
-            let release = release_name(level).ok_or_else(|| terse(format!("Unknown metadata.version {level}")))?;
-            say!("{name}={level} ({release}) has no dependencies.");
-            continue;
-        }
-        let feature = FEATURES.iter().find(|feature| feature.name == name);
-        let feature = feature.ok_or_else(|| terse(format!("Unknown feature: {name}")))?;
-        let known = feature.levels.iter().find(|(known, _, _)| *known == level);
-        let (_, _, needs) =
-            known.ok_or_else(|| Error::illegal_argument(format!("No feature:{name} with feature level {level}")))?;
-        if needs.is_empty() {
-            say!("{name}={level} has no dependencies.");
-            continue;
-        }
-        say!("{name}={level} requires:");
-        for (needed, level) in *needs {
-            match release_name(*level) {
-                Some(release) if *needed == "metadata.version" => say!("    {needed}={level} ({release})"),
-                _ => say!("    {needed}={level}"),
-            }
-        }
+        say_needs(name, level, || Error::illegal_argument(format!("No feature:{name} with feature level {level}")))?;
     }
     Ok(())
 }

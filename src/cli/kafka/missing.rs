@@ -4,80 +4,34 @@
 
 use super::{Tool, complain};
 
+/// A row for each: the name, and what does its work.
+macro_rules! missing {
+    ($($name:literal: $instead:expr,)*) => { &[$(Tool { name: $name, run: |_| say_so($name, $instead) },)*] };
+}
+
 /// All scripts of Apache Kafka 4.3.1 that nothing here does the work of, and those of older ones for ZooKeeper.
-pub const MISSING_TOOLS: &[Tool] = &[
-    Tool { name: "connect-distributed", run: |_| say_so("connect-distributed", CONNECT) },
-    Tool { name: "connect-mirror-maker", run: |_| say_so("connect-mirror-maker", CONNECT) },
-    Tool { name: "connect-plugin-path", run: |_| say_so("connect-plugin-path", CONNECT) },
-    Tool { name: "connect-standalone", run: |_| say_so("connect-standalone", CONNECT) },
-    Tool {
-        name: "kafka-acls",
-        run: |_| say_so("kafka-acls", "Ottla has no ACLs yet, and lets everybody do everything"),
-    },
-    Tool {
-        name: "kafka-client-metrics",
-        run: |_| {
-            say_so("kafka-client-metrics", "use kafka-configs --client-metrics NAME, which sets and shows the same")
-        },
-    },
-    Tool { name: "kafka-console-share-consumer", run: |_| say_so("kafka-console-share-consumer", SHARE) },
-    Tool {
-        name: "kafka-delegation-tokens",
-        run: |_| say_so("kafka-delegation-tokens", "Ottla has no authentication yet, so there are no tokens to manage"),
-    },
-    Tool {
-        name: "kafka-jmx",
-        run: |_| say_so("kafka-jmx", "there is no Java here; what Ottla tells of itself stands in its log"),
-    },
-    Tool {
-        name: "kafka-metadata-shell",
-        run: |_| {
-            say_so(
-                "kafka-metadata-shell",
-                "read the metadata log with kafka-dump-log --cluster-metadata-decoder --files FILE",
-            )
-        },
-    },
-    Tool {
-        name: "kafka-replica-verification",
-        run: |_| {
-            say_so(
-                "kafka-replica-verification",
-                "check the files of a stopped broker with ottla verify-log, and replicas with kafka-topics --describe --under-replicated-partitions",
-            )
-        },
-    },
-    Tool {
-        name: "kafka-run-class",
-        run: |_| {
-            say_so("kafka-run-class", "there are no Java classes here; call the tools by the names of their scripts")
-        },
-    },
-    Tool { name: "kafka-share-consumer-perf-test", run: |_| say_so("kafka-share-consumer-perf-test", SHARE) },
-    Tool { name: "kafka-share-groups", run: |_| say_so("kafka-share-groups", SHARE) },
-    Tool {
-        name: "kafka-streams-application-reset",
-        run: |_| {
-            say_so(
-                "kafka-streams-application-reset",
-                "use kafka-consumer-groups --reset-offsets and kafka-topics --delete, or run Apache Kafka's own against Ottla",
-            )
-        },
-    },
-    Tool {
-        name: "kafka-streams-groups",
-        run: |_| {
-            say_so(
-                "kafka-streams-groups",
-                "Ottla has no streams groups (KIP-1071) yet; those of group.protocol=classic are shown by kafka-consumer-groups",
-            )
-        },
-    },
-    Tool { name: "kafka-verifiable-share-consumer", run: |_| say_so("kafka-verifiable-share-consumer", SHARE) },
-    Tool { name: "trogdor", run: |_| say_so("trogdor", "run Apache Kafka's own against Ottla") },
-    Tool { name: "zookeeper-security-migration", run: |_| say_so("zookeeper-security-migration", ZOOKEEPER) },
-    Tool { name: "zookeeper-shell", run: |_| say_so("zookeeper-shell", ZOOKEEPER) },
-];
+pub const MISSING_TOOLS: &[Tool] = missing! {
+    "connect-distributed": CONNECT,
+    "connect-mirror-maker": CONNECT,
+    "connect-plugin-path": CONNECT,
+    "connect-standalone": CONNECT,
+    "kafka-acls": "Ottla has no ACLs yet, and lets everybody do everything",
+    "kafka-client-metrics": "use kafka-configs --client-metrics NAME, which sets and shows the same",
+    "kafka-console-share-consumer": SHARE,
+    "kafka-delegation-tokens": "Ottla has no authentication yet, so there are no tokens to manage",
+    "kafka-jmx": "there is no Java here; what Ottla tells of itself stands in its log",
+    "kafka-metadata-shell": "read the metadata log with kafka-dump-log --cluster-metadata-decoder --files FILE",
+    "kafka-replica-verification": "check the files of a stopped broker with ottla verify-log, and replicas with kafka-topics --describe --under-replicated-partitions",
+    "kafka-run-class": "there are no Java classes here; call the tools by the names of their scripts",
+    "kafka-share-consumer-perf-test": SHARE,
+    "kafka-share-groups": SHARE,
+    "kafka-streams-application-reset": "use kafka-consumer-groups --reset-offsets and kafka-topics --delete, or run Apache Kafka's own against Ottla",
+    "kafka-streams-groups": "Ottla has no streams groups (KIP-1071) yet; those of group.protocol=classic are shown by kafka-consumer-groups",
+    "kafka-verifiable-share-consumer": SHARE,
+    "trogdor": "run Apache Kafka's own against Ottla",
+    "zookeeper-security-migration": ZOOKEEPER,
+    "zookeeper-shell": ZOOKEEPER,
+};
 
 /// For what else is called like a tool of Kafka's.
 pub const UNKNOWN_TOOL: Tool = Tool {

@@ -75,7 +75,7 @@ impl Format<'_> {
     }
 
     fn release(&self, text: &str) -> Result<MetadataVersion, Failure> {
-        release(text, self.unstable).map(MetadataVersion).map_err(|error| Failure::Terse(error.message().to_owned()))
+        release(text, self.unstable).map(MetadataVersion).map_err(Failure::told)
     }
 
     /// The dynamic voters, if they are named.
