@@ -2,15 +2,16 @@
 //!
 //! It opens one connection and sends ApiVersions, which a broker answers without looking at anything but itself; a broker
 //! that is starting does not listen yet. Which port that is, is found out: those on which a process of this very program
-//! listens, as `/proc` has it. So it works for any listeners, and with a file system that cannot be written.
+//! listens, as `/proc` has it, also if the program is emulated. So it works for any listeners, and with a file system that cannot be written.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -138,15 +139,34 @@ pub(super) struct OtherProcess {
 /// The other processes of this program, and those that this one may not look into.
 pub(super) fn processes() -> Vec<OtherProcess> {
     let (Ok(own), Ok(entries)) = (fs::read_link("/proc/self/exe"), fs::read_dir("/proc")) else { return Vec::new() };
-    let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let own_id = std::process::id() as i32;
-    ids.filter(|id| *id != own_id).filter_map(|id| look_into(id, &own)).collect()
+    let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let ids: Vec<i32> = ids.filter(|id| *id != own_id).collect();
+    let those = |runs: fn(&Path, &Path) -> io::Result<bool>| -> Vec<OtherProcess> {
+        ids.iter().filter_map(|&id| look_into(id, &own, runs)).collect()
+    };
+    let found = those(runs);
+    let is_told = found.iter().any(|process| process.hidden_owner.is_none());
+    if is_told { found } else { those(runs_under_an_emulator) }
 }
 
-fn look_into(id: i32, own: &PathBuf) -> Option<OtherProcess> {
+fn runs(process: &Path, program: &Path) -> io::Result<bool> {
+    Ok(fs::read_link(process.join("exe"))? == program)
+}
+
+/// Where the machine is of another architecture than this program, what a process executes is the emulator, which has the
+/// program in its memory.
+fn runs_under_an_emulator(process: &Path, program: &Path) -> io::Result<bool> {
+    let emulator = fs::read_link(process.join("exe"))?;
+    let maps = fs::read(process.join("maps"))?;
+    let names = |line: &[u8]| line.ends_with(program.as_os_str().as_bytes());
+    Ok(emulator != program && maps.split(|byte| *byte == b'\n').any(names))
+}
+
+fn look_into(id: i32, own: &Path, runs: fn(&Path, &Path) -> io::Result<bool>) -> Option<OtherProcess> {
     let process = PathBuf::from(format!("/proc/{id}"));
-    match fs::read_link(process.join("exe")) {
-        Ok(program) if program == *own => {
+    match runs(&process, own) {
+        Ok(true) => {
             let links = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
             let sockets = links.filter_map(|link| {
                 let target = fs::read_link(link.path()).ok()?;
@@ -250,6 +270,34 @@ mod tests {
         assert_eq!(listener(&everywhere), Some(("127.0.0.1:9092".parse().unwrap(), 4711)));
         let mapped = line.replace(" 00000000:2384", " 0000000000000000FFFF00000100007F:2384");
         assert_eq!(listener(&mapped), Some(("127.0.0.1:9092".parse().unwrap(), 4711)));
+    }
+
+    #[test]
+    fn a_program_is_told_from_others_under_an_emulator_too() {
+        let program = std::env::current_exe().unwrap();
+        let own = Path::new("/proc/self");
+        assert!(runs(own, &program).unwrap());
+        assert!(!runs(own, Path::new("/usr/bin/ottla")).unwrap());
+        assert!(!runs_under_an_emulator(own, &program).unwrap());
+
+        let process = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/usr/bin/qemu-aarch64-static", process.path().join("exe")).unwrap();
+        let maps = |path: &str| {
+            format!(
+                "00200000-003a5000 r--p 00000000 fe:00 4711      {path}\n7f0000000000-7f0000001000 rw-p 00000000 00:00 0\n"
+            )
+        };
+        for (mapped, is_ours) in
+            [("/usr/bin/ottla", true), ("/usr/bin/bash", false), ("/usr/bin/ottla-of-others", false)]
+        {
+            fs::write(process.path().join("maps"), maps(mapped)).unwrap();
+            assert_eq!(
+                runs_under_an_emulator(process.path(), Path::new("/usr/bin/ottla")).unwrap(),
+                is_ours,
+                "{mapped}"
+            );
+        }
+        assert!(!runs(process.path(), Path::new("/usr/bin/ottla")).unwrap());
     }
 
     #[test]
