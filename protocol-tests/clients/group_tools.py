@@ -5,6 +5,7 @@ import time
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
+from .asking import fill
 from .confluent import admin
 from .group_members import describe, expect_no_lag, expect_state, table, together
 from .members import Member, partitions, share
@@ -20,8 +21,7 @@ def groups(run, *arguments, **options):
 def filled(run, count=1, records=10, name=None):
     """A topic with as many records in each of its partitions."""
     topic = run.create_topic(name, count)
-    for partition in range(count):
-        run.kcat("-P", "-t", topic, "-p", partition, input="".join(f"{n}\n" for n in range(records)))
+    fill(run.bootstrap, topic, count, records)
     return topic
 
 
@@ -164,8 +164,7 @@ def resets_offsets(run):
     time.sleep(0.01)
     middle = time.time()
     time.sleep(0.01)
-    for partition in (0, 1):
-        run.kcat("-P", "-t", topic, "-p", partition, input="".join(f"{n}\n" for n in range(10)))
+    fill(run.bootstrap, topic, 2)
     start = {(topic, 0): 15, (topic, 1): 15, (other, 0): 2}
     commit(run, group, start)
 

@@ -2,21 +2,9 @@
 
 import time
 
-from kafka_wire import messages
-from kafka_wire.connection import Connection
+from .asking import Asking
 
 LOAD_IN_PROGRESS = 14
-
-
-class Asking:
-    def __init__(self, bootstrap):
-        host, _, port = bootstrap.rpartition(":")
-        self.connection, self.correlation_id = Connection(host, int(port), timeout=30), 0
-
-    def __call__(self, api, version, body):
-        self.correlation_id += 1
-        self.connection.send(messages.request(api, version, body, self.correlation_id))
-        return messages.response(api, version, self.connection.receive())[1]
 
 
 def groups(bootstrap):

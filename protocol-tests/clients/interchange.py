@@ -9,6 +9,7 @@ import json
 import subprocess
 
 from . import brokers, groups, machine
+from .asking import Asking
 from .java import dump
 from .suite import equal, eventually, test, within
 
@@ -167,7 +168,7 @@ def groups_change_hands(run):
         run.use(broker)
         topic = run.create_topic("t", 2)
         run.kcat("-P", "-t", topic, "-p", 0, input="a\nb\nc\n")
-        ask = groups.Asking(broker.bootstrap)
+        ask = Asking(broker.bootstrap)
         ask("FindCoordinator", 4, {"KeyType": 0, "CoordinatorKeys": ["simple"]})
         commit(ask, 9, "simple", (topic, 0, 3, 7, "noted"), (topic, 1, 5, -1, None))
         commit(ask, 4, "of old", (topic, 0, 4, -1, "kept for a day"), RetentionTimeMs=86_400_000)
@@ -203,7 +204,7 @@ def groups_change_hands(run):
         run.use(kafka)
         eventually(lambda: equal(groups_of(kafka), wanted, "Kafka after the broker"))
         equal({name: formatted(run, name) for name in by_formatter}, by_formatter, "the formatters on either")
-        commit(groups.Asking(kafka.bootstrap), 9, "simple", (topic, 1, 6, 1, "by Kafka"))
+        commit(Asking(kafka.bootstrap), 9, "simple", (topic, 1, 6, 1, "by Kafka"))
         printed = run.java("kafka-console-consumer", "--topic", topic, "--group", "by consumer", "--timeout-ms", 5000, "--command-property", "group.protocol=consumer")
         equal(printed, "", "nothing is read twice")
         wanted = groups_of(kafka)

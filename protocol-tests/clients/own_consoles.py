@@ -4,6 +4,7 @@ import re
 import subprocess
 
 from . import own_tools
+from .asking import fill
 from .own_tools import SIDES, compare
 from .suite import eventually, matches, test
 
@@ -386,9 +387,7 @@ def measured(text, *more):
 def filled(run, partitions):
     """A topic for each side and one for both, with ten records in each partition."""
     for name in (*SIDES, "common"):
-        topic = run.create_topic(f"{run.topic}-{name}", partitions)
-        for partition in range(partitions):
-            run.kcat("-P", "-t", topic, "-p", partition, input="".join(f"{n}\n" for n in range(10)))
+        fill(run.bootstrap, run.create_topic(f"{run.topic}-{name}", partitions), partitions)
 
 
 @test(ottla_only=True)

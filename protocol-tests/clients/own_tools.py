@@ -14,6 +14,7 @@ import time
 
 from confluent_kafka import Consumer, Producer
 
+from .asking import fill
 from .kafka_tools import ALONE, alone
 from .suite import short, test
 
@@ -466,9 +467,7 @@ def compare(run, lines, files=FILES, plain=plain):
 
 def filled(run):
     for side in SIDES:
-        topic = run.create_topic(f"{run.topic}-{side}", 2)
-        for partition in range(2):
-            run.kcat("-P", "-t", topic, "-p", partition, input="".join(f"{n}\n" for n in range(10)))
+        fill(run.bootstrap, run.create_topic(f"{run.topic}-{side}", 2), 2)
 
 
 @test(ottla_only=True)

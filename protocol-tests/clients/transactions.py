@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from kafka_wire.batches import TRANSACTIONAL, batch
 
-from . import groups, machine
+from . import machine
+from .asking import Asking
 from .interchange import SETTINGS, compare, expected_groups, groups_of, offsets, table, unpack, FIXTURES
 from .java import dump
 from .suite import equal, eventually, matches, test, within
@@ -226,7 +227,7 @@ def hang(run, topic, partition, producer_id, epoch, text):
     records = batch(text, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, attributes=TRANSACTIONAL)
     body = {"TransactionalId": "of-long-ago", "Acks": -1, "TimeoutMs": 5000,
             "TopicData": [{"Name": topic, "PartitionData": [{"Index": partition, "Records": records}]}]}
-    answer = groups.Asking(run.bootstrap)("Produce", 9, body)["Responses"][0]["PartitionResponses"][0]
+    answer = Asking(run.bootstrap)("Produce", 9, body)["Responses"][0]["PartitionResponses"][0]
     equal(answer["ErrorCode"], 0, "Produce")
     return answer["BaseOffset"]
 
@@ -307,7 +308,7 @@ def fixture_transactions(run):
             equal(now[partition]["uncommitted"], wanted[partition]["uncommitted"], f"{partition}, all")
             equal(now[partition]["last_stable"], now[partition]["log_end"], f"the last stable offset of {partition}")
         equal(groups_of(broker), groups_wanted, "the offsets that were committed")
-        ask = groups.Asking(broker.bootstrap)
+        ask = Asking(broker.bootstrap)
         # A producer that has not noticed goes on; one whose transaction was aborted may not.
         records = batch(b"goes on", producer_id=1, producer_epoch=13, base_sequence=0, attributes=TRANSACTIONAL, base_timestamp=time.time_ns() // 10**6)
         topic_id = ask("Metadata", 12, {"Topics": [{"Name": "txn"}]})["Topics"][0]["TopicId"]
