@@ -289,27 +289,6 @@ pub async fn fetch_offsets(client: &Client, fetch: OffsetFetch<'_>) -> Result<BT
     Ok(offsets)
 }
 
-/// A request to commit offsets, in the name of nobody.
-fn commit_request(group: &str, offsets: &BTreeMap<TopicPartition, i64>) -> OffsetCommitRequest {
-    let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
-    for (partition, offset) in offsets {
-        topics.entry(&partition.topic).or_default().push(
-            OffsetCommitRequestPartition::default()
-                .with_partition_index(partition.partition.0)
-                .with_committed_offset(*offset)
-                .with_committed_leader_epoch(-1)
-                .with_committed_metadata(Some(text(""))),
-        );
-    }
-    let topics = topics.into_iter().map(|(topic, partitions)| {
-        OffsetCommitRequestTopic::default().with_name(TopicName(text(topic))).with_partitions(partitions)
-    });
-    OffsetCommitRequest::default()
-        .with_group_id(GroupId(text(group)))
-        .with_generation_id_or_member_epoch(-1)
-        .with_topics(topics.collect())
-}
-
 /// A member that commits.
 #[derive(Clone, Copy, Debug)]
 pub struct Committer<'a> {
@@ -326,7 +305,20 @@ pub async fn commit_once(
     committer: Option<Committer<'_>>,
     offsets: &BTreeMap<TopicPartition, i64>,
 ) -> Result<()> {
-    let mut request = commit_request(group, offsets);
+    let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
+    for (partition, offset) in offsets {
+        topics.entry(&partition.topic).or_default().push(
+            OffsetCommitRequestPartition::default()
+                .with_partition_index(partition.partition.0)
+                .with_committed_offset(*offset)
+                .with_committed_leader_epoch(-1)
+                .with_committed_metadata(Some(text(""))),
+        );
+    }
+    let topics = topics.into_iter().map(|(topic, partitions)| {
+        OffsetCommitRequestTopic::default().with_name(TopicName(text(topic))).with_partitions(partitions)
+    });
+    let mut request = OffsetCommitRequest::default().with_group_id(GroupId(text(group))).with_topics(topics.collect());
     if let Some(Committer { member_id, generation_id, instance_id }) = committer {
         request = request
             .with_generation_id_or_member_epoch(generation_id)

@@ -28,7 +28,6 @@ use crate::metadata::image::{FeaturesImage, MetadataImage, PartitionRegistration
 use crate::metadata::records::{
     BrokerEndpoint, BrokerFeature, BrokerRegistrationChangeRecord, RegisterBrokerRecord, VersionedRecord,
 };
-use crate::metadata::version::MetadataVersion;
 use crate::protocol::errors::ErrorCode;
 use crate::types::{BrokerId, DirectoryId, Offset, PartitionId, TopicId};
 
@@ -55,7 +54,7 @@ pub fn register_broker(
     request: &BrokerRegistrationRequest,
     next_offset: Offset,
 ) -> Result<Decision<BrokerRegistrationResponse>, ApiError> {
-    let version = MetadataVersion(image.features.metadata_version);
+    let version = image.metadata_version();
     if *request.cluster_id != settings.cluster_id {
         return Err(ApiError::new(
             ErrorCode::InconsistentClusterId,
@@ -206,7 +205,7 @@ pub fn heartbeat(
     heartbeat: &BrokerHeartbeat,
 ) -> Result<Decision<BrokerHeartbeatResponse>, ApiError> {
     let BrokerHeartbeat { request, cordoned_log_dirs } = heartbeat;
-    let version = MetadataVersion(image.features.metadata_version);
+    let version = image.metadata_version();
     let broker_id = BrokerId(request.broker_id.0);
     check_broker_epoch(image, broker_id, request.broker_epoch)?;
     let registration = image.broker(broker_id).expect("its epoch was checked");

@@ -22,7 +22,6 @@ use crate::config::dynamic::ConfigMap;
 use crate::metadata::image::{ConfigResource, ConfigResourceType, MetadataImage};
 use crate::metadata::records::{ClearElrRecord, ConfigRecord, MetadataRecord, VersionedRecord};
 use crate::metadata::topic_name;
-use crate::metadata::version::MetadataVersion;
 use crate::protocol::errors::ErrorCode;
 use crate::types::BrokerId;
 
@@ -162,7 +161,7 @@ fn decide(
             name,
             broker,
             elr_enabled: image.elr_enabled(),
-            has_cordoned_log_dirs: MetadataVersion(image.features.metadata_version).has_cordoned_log_dirs(),
+            has_cordoned_log_dirs: image.metadata_version().has_cordoned_log_dirs(),
         },
         ConfigResourceType::GROUP => AlteredResource::Group { name, broker },
         ConfigResourceType::CLIENT_METRICS => AlteredResource::ClientMetrics { name },

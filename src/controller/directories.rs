@@ -13,7 +13,6 @@ use super::partition_change::PartitionChange;
 use super::settings::ControllerSettings;
 use crate::metadata::image::MetadataImage;
 use crate::metadata::records::VersionedRecord;
-use crate::metadata::version::MetadataVersion;
 use crate::protocol::errors::ErrorCode;
 use crate::types::{BrokerId, DirectoryId, PartitionId, TopicId};
 
@@ -23,7 +22,7 @@ pub fn assign_replicas_to_dirs(
     settings: &ControllerSettings,
     request: &AssignReplicasToDirsRequest,
 ) -> Result<Decision<AssignReplicasToDirsResponse>, ApiError> {
-    if !MetadataVersion(image.features.metadata_version).has_directory_assignment() {
+    if !image.metadata_version().has_directory_assignment() {
         return Err(ApiError::new(ErrorCode::UnsupportedVersion, "Directory assignment is not supported yet."));
     }
     let broker_id = BrokerId(request.broker_id.0);

@@ -212,7 +212,7 @@ fn check_support(image: &MetadataImage, settings: &ControllerSettings, name: &st
         let supported = broker.supported_features.get(name).copied().unwrap_or(OFF);
         check(&|| format!("Broker {}", broker.id), supported)?;
     }
-    if MetadataVersion(image.features.metadata_version).has_controller_registration() {
+    if image.metadata_version().has_controller_registration() {
         for controller in image.cluster.controllers.values().filter(|controller| controller.id != node_id) {
             let supported = controller.supported_features.get(name).copied().unwrap_or(OFF);
             check(&|| format!("Controller {}", controller.id), supported)?;

@@ -63,7 +63,7 @@ impl<'a> PartitionChange<'a> {
             unclean_election: config.unclean_leader_election,
             min_isr: config.min_insync_replicas.min(replicas),
             elr_enabled: image.elr_enabled(),
-            version: MetadataVersion(image.features.metadata_version),
+            version: image.metadata_version(),
             directories: None,
         }
     }

@@ -14,7 +14,6 @@ use super::decision::{ApiError, Decision, MAX_RECORDS_PER_REQUEST};
 use super::placement;
 use crate::metadata::image::{LeaderRecoveryState, MetadataImage, PartitionRegistration};
 use crate::metadata::records::VersionedRecord;
-use crate::metadata::version::MetadataVersion;
 use crate::protocol::errors::ErrorCode;
 use crate::types::{BrokerId, LeaderEpoch, PartitionId};
 
@@ -105,7 +104,7 @@ fn add_partitions(
         None => placement::place(&image.cluster, additional, replicas as i16, random)
             .map_err(|error| ApiError::new(ErrorCode::InvalidReplicationFactor, error.to_string()))?,
     };
-    let version = MetadataVersion(image.features.metadata_version);
+    let version = image.metadata_version();
     placements
         .into_iter()
         .zip(existing as i32..)
@@ -132,7 +131,7 @@ fn add_partitions(
 /// A new partition on the given brokers: those that serve are in sync, the first of them leads. `None`: none serves.
 pub(super) fn new_partition(image: &MetadataImage, brokers: Vec<BrokerId>) -> Option<PartitionRegistration> {
     let isr: Vec<BrokerId> = brokers.iter().copied().filter(|broker| image.cluster.is_active(*broker)).collect();
-    let version = MetadataVersion(image.features.metadata_version);
+    let version = image.metadata_version();
     let leader = *isr.first()?;
     Some(PartitionRegistration {
         directories: brokers

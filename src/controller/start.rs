@@ -258,7 +258,7 @@ fn activate(
         batches.push(first);
     }
     apply_all(&mut image, batches.iter().flatten());
-    if MetadataVersion(image.features.metadata_version).has_controller_registration() {
+    if image.metadata_version().has_controller_registration() {
         let register = vec![registration.to_record()];
         apply_all(&mut image, &register);
         batches.push(register);

@@ -21,7 +21,6 @@ use crate::config::describe;
 use crate::metadata::image::{ConfigResource, MetadataImage, PartitionRegistration};
 use crate::metadata::records::{TopicRecord, VersionedRecord};
 use crate::metadata::topic_name;
-use crate::metadata::version::MetadataVersion;
 use crate::protocol::errors::ErrorCode;
 use crate::types::{BrokerId, PartitionId, TopicId};
 
@@ -154,7 +153,7 @@ fn create_topic(
     let configs = configs::of_new_topic(settings, &given)?;
     let partitions = plan_partitions(image, settings, topic, random)?;
 
-    let version = MetadataVersion(image.features.metadata_version);
+    let version = image.metadata_version();
     let id = new_topic_id();
     records.push(VersionedRecord::lowest(TopicRecord { name: topic.name.to_string(), topic_id: id }));
     let resource = ConfigResource::topic(&topic.name);

@@ -8,9 +8,12 @@
 //!
 //! As Kafka does, passwords are taken as their UTF-8, without SASLprep.
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
+use hmac::{Hmac, KeyInit, Mac};
+use pbkdf2::pbkdf2_hmac_array;
 use sha2::{Digest as _, Sha256, Sha512};
 
+/// Kafka takes no fewer, of either mechanism.
+pub const MIN_ITERATIONS: i32 = 4096;
 /// Kafka takes no more.
 pub const MAX_ITERATIONS: i32 = 16384;
 /// Where nobody says how many.
@@ -51,19 +54,13 @@ impl Mechanism {
         Mechanism::ALL.into_iter().find(|mechanism| *mechanism as i8 == id)
     }
 
-    pub fn min_iterations(self) -> i32 {
-        4096
-    }
-
     /// The password with salt, hashed so many times: at least once. As long as the mechanism's hash.
     pub fn salted_password(self, password: &[u8], salt: &[u8], iterations: i32) -> Vec<u8> {
-        let mut salted = self.hmac(password, &[salt, &1u32.to_be_bytes()]);
-        let mut round = salted.clone();
-        for _ in 1..iterations {
-            round = self.hmac(password, &[&round]);
-            salted.iter_mut().zip(&round).for_each(|(sum, byte)| *sum ^= byte);
+        let rounds = iterations.max(1) as u32;
+        match self {
+            Mechanism::Sha256 => pbkdf2_hmac_array::<Sha256, 32>(password, salt, rounds).to_vec(),
+            Mechanism::Sha512 => pbkdf2_hmac_array::<Sha512, 64>(password, salt, rounds).to_vec(),
         }
-        salted
     }
 
     /// What a server checks a client by.
@@ -81,20 +78,17 @@ impl Mechanism {
     }
 
     fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
-        const ANY: &str = "HMAC takes keys of any length";
         match self {
-            Mechanism::Sha256 => {
-                let mut hmac = Hmac::<Sha256>::new_from_slice(key).expect(ANY);
-                parts.iter().for_each(|part| hmac.update(part));
-                hmac.finalize().into_bytes().to_vec()
-            }
-            Mechanism::Sha512 => {
-                let mut hmac = Hmac::<Sha512>::new_from_slice(key).expect(ANY);
-                parts.iter().for_each(|part| hmac.update(part));
-                hmac.finalize().into_bytes().to_vec()
-            }
+            Mechanism::Sha256 => mac::<Hmac<Sha256>>(key, parts),
+            Mechanism::Sha512 => mac::<Hmac<Sha512>>(key, parts),
         }
     }
+}
+
+fn mac<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+    let mut mac = <M as KeyInit>::new_from_slice(key).expect("HMAC takes keys of any length");
+    parts.iter().for_each(|part| mac.update(part));
+    mac.finalize().into_bytes().to_vec()
 }
 
 /// A new salt: as in Kafka, letters and digits of more than 128 bits by chance.

@@ -10,7 +10,6 @@ use tracing::{info, warn};
 
 use super::broker::Broker;
 use crate::controller::brokers::BrokerHeartbeat;
-use crate::metadata::version::MetadataVersion;
 
 /// Who tells the controller.
 #[derive(Default)]
@@ -24,7 +23,7 @@ impl CordonedLogDirs {
     pub async fn tell(&self, broker: &Broker) {
         let _one_at_a_time = self.telling.lock().await;
         let image = broker.image();
-        if !MetadataVersion(image.features.metadata_version).has_cordoned_log_dirs() {
+        if !image.metadata_version().has_cordoned_log_dirs() {
             return;
         }
         let Some(registration) = image.broker(broker.config.node_id).filter(|broker| broker.is_active()) else {

@@ -245,6 +245,17 @@ impl MetaPropertiesEnsemble {
         ensemble
     }
 
+    /// Without its metadata log a node cannot go on.
+    pub fn check_metadata_log_dir(&self) -> Result<(), EnsembleError> {
+        let dir = self.metadata_log_dir.clone();
+        match self.failed.get(&dir) {
+            Some(error) => {
+                Err(EnsembleError::MetadataLogDir { dir, reason: error.to_string(), is_full: error.is_full() })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Checks that all directories are those of one node, and of the expected one as far as that is known. Returns the
     /// cluster id, if any file has one. A directory that cannot be read is not an error by itself: it is offline.
     pub fn verify(
@@ -252,17 +263,13 @@ impl MetaPropertiesEnsemble {
         expected_cluster_id: Option<&str>,
         expected_node_id: BrokerId,
     ) -> Result<Option<String>, EnsembleError> {
-        let metadata_log_dir = self.metadata_log_dir.clone();
-        if let Some(error) = self.failed.get(&metadata_log_dir) {
-            let (reason, is_full) = (error.to_string(), error.is_full());
-            return Err(EnsembleError::MetadataLogDir { dir: metadata_log_dir, reason, is_full });
-        }
+        self.check_metadata_log_dir()?;
         // Under a new id nothing that is assigned to this directory would be found in it.
         if let Some((dir, found)) = self.not_new.clone() {
             return Err(EnsembleError::NotNew { dir, found });
         }
         if let Some(found) = self.metadata_elsewhere.clone() {
-            return Err(EnsembleError::MetadataElsewhere { found, metadata_log_dir });
+            return Err(EnsembleError::MetadataElsewhere { found, metadata_log_dir: self.metadata_log_dir.clone() });
         }
         let mut cluster_id = expected_cluster_id.map(str::to_owned);
         let mut seen: BTreeMap<DirectoryId, &PathBuf> = BTreeMap::new();

@@ -54,8 +54,8 @@ pub fn record(text: &str) -> Result<UserScramCredentialRecord, String> {
         let unknown: Vec<&str> = parts.into_keys().collect();
         return Err(format!("Unknown SCRAM configurations: {}", unknown.join(", ")));
     }
-    if iterations < mechanism.min_iterations() {
-        return Err(bound(">=", mechanism.min_iterations(), mechanism));
+    if iterations < scram::MIN_ITERATIONS {
+        return Err(bound(">=", scram::MIN_ITERATIONS, mechanism));
     }
     if iterations > scram::MAX_ITERATIONS {
         return Err(bound("<=", scram::MAX_ITERATIONS, mechanism));

@@ -1,10 +1,10 @@
 //! Positions: committed ones, and those that are looked up.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::shared::Shared;
 use super::{GroupProtocol, Position, Reset};
+use crate::client::epoch_ms;
 use crate::client::error::Result;
 use crate::client::groups::{self, Committer, OffsetFetch};
 use crate::client::offsets;
@@ -48,8 +48,7 @@ pub async fn committed(shared: &Shared, places: &[TopicPartition]) -> Result<BTr
 fn timestamp(shared: &Shared, position: i64) -> i64 {
     match shared.config.reset {
         Reset::ByDuration(before) if position == super::BY_DURATION => {
-            let then = SystemTime::now().checked_sub(before).unwrap_or(UNIX_EPOCH);
-            then.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+            epoch_ms().saturating_sub(i64::try_from(before.as_millis()).unwrap_or(i64::MAX)).max(0)
         }
         _ => position,
     }

@@ -107,10 +107,14 @@ impl MetadataImage {
         }
     }
 
+    /// The level that decides which records may be written.
+    pub fn metadata_version(&self) -> MetadataVersion {
+        MetadataVersion(self.features.metadata_version)
+    }
+
     /// Whether eligible leader replicas are kept (KIP-966).
     pub fn elr_enabled(&self) -> bool {
-        MetadataVersion(self.features.metadata_version).has_elr()
-            && self.features.level(FeaturesImage::ELIGIBLE_LEADER_REPLICAS) > 0
+        self.metadata_version().has_elr() && self.features.level(FeaturesImage::ELIGIBLE_LEADER_REPLICAS) > 0
     }
 
     pub fn topic(&self, name: &str) -> Option<&Arc<TopicImage>> {

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use super::MetadataImage;
 use crate::metadata::records::*;
-use crate::metadata::version::MetadataVersion;
 use crate::types::BrokerId;
 
 impl MetadataImage {
     /// All records of a snapshot of this image, one by one. `metadata.version` is the first, since it decides how the
     /// others are read.
     pub fn to_records(&self) -> impl Iterator<Item = VersionedRecord> {
-        let version = MetadataVersion(self.features.metadata_version);
+        let version = self.metadata_version();
         let level = |name: &str, feature_level: i16| {
             VersionedRecord::lowest(FeatureLevelRecord { name: name.to_owned(), feature_level })
         };

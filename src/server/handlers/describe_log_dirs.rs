@@ -11,7 +11,6 @@ use tokio::task::spawn_blocking;
 use tracing::warn;
 
 use super::Call;
-use crate::metadata::version::MetadataVersion;
 use crate::net::Response;
 use crate::protocol::ErrorCode;
 use crate::protocol::describe_log_dirs::{
@@ -33,7 +32,7 @@ pub async fn handle(mut call: Call) -> Result<Response, RequestError> {
     let described = spawn_blocking(move || replicas.describe_log_dirs(wanted.as_ref()));
     let described = described.await.map_err(|_| RequestError::Cancelled)?;
     // Before it, cordoned directories take no new replicas either, but nobody is told.
-    let tells_cordoned = MetadataVersion(call.broker.image().features.metadata_version).has_cordoned_log_dirs();
+    let tells_cordoned = call.broker.image().metadata_version().has_cordoned_log_dirs();
     let results = described.into_iter().map(|dir| result(dir, tells_cordoned)).collect();
     let response = DescribeLogDirsResponse { results, ..DescribeLogDirsResponse::default() };
     Ok(response.encode(&call.header)?.into())

@@ -21,17 +21,8 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
 /// Tells what is known at a start, before the broker asks for leaderships: they hang on it.
 pub(super) async fn report_known(broker: &Broker, registration: &Registration) {
-    let assignments: &Assignments = broker.replicas.assignments();
-    loop {
-        let taken = assignments.take_waiting(MAX_ASSIGNMENTS);
-        if taken.is_empty() {
-            return;
-        }
-        let left = tell(broker, registration, taken).await;
-        if !left.is_empty() {
-            return assignments.give_back(left);
-        }
-    }
+    let left = tell_waiting(broker, registration).await;
+    broker.replicas.assignments().give_back(left);
 }
 
 /// Never ends.
@@ -55,15 +46,21 @@ pub(super) async fn report(broker: Arc<Broker>, registration: Arc<Registration>)
 /// Tells what was not told yet, before the broker ends: if the directory of a replica fails until the next start, the
 /// controller must know that it was there.
 pub(super) async fn report_last(broker: &Broker, registration: &Registration) {
+    let left = tell_waiting(broker, registration).await;
+    if !left.is_empty() {
+        warn!(replicas = left.len(), "the controller does not know the log directory of some replicas");
+    }
+}
+
+/// Tells all that waits to be told. Returns those that are to be told again.
+async fn tell_waiting(broker: &Broker, registration: &Registration) -> Vec<Assignment> {
+    let mut left = Vec::new();
     loop {
         let taken = broker.replicas.assignments().take_waiting(MAX_ASSIGNMENTS);
         if taken.is_empty() {
-            return;
+            return left;
         }
-        let left = tell(broker, registration, taken).await;
-        if !left.is_empty() {
-            warn!(replicas = left.len(), "the controller does not know the log directory of some replicas");
-        }
+        left.extend(tell(broker, registration, taken).await);
     }
 }
 

@@ -10,9 +10,7 @@ use crate::config::BrokerConfig;
 use crate::metadata::image::MetadataImage;
 use crate::storage::disk::Disk;
 use crate::storage::manager::LogManager;
-use crate::storage::meta_properties::{
-    EnsembleError, FILE_NAME, MetaPropertiesEnsemble, MetaPropertiesError, random_cluster_id,
-};
+use crate::storage::meta_properties::{FILE_NAME, MetaPropertiesEnsemble, random_cluster_id};
 use crate::types::{BrokerId, DirectoryId};
 
 /// The directories of this node.
@@ -47,6 +45,7 @@ pub(super) fn prepare(disk: &dyn Disk, config: &BrokerConfig, now_ms: i64) -> Re
             lie there already");
     }
     ensemble.format(disk, &cluster_id, config.node_id, now_ms);
+    ensemble.check_metadata_log_dir()?;
     let ids = ensemble.directory_ids();
     let log_dirs = config
         .log_dirs
@@ -59,14 +58,8 @@ pub(super) fn prepare(disk: &dyn Disk, config: &BrokerConfig, now_ms: i64) -> Re
         .collect();
     let reasons = ensemble.failed.iter().map(|(dir, error)| (dir.clone(), format!("cannot use {FILE_NAME}: {error}")));
     let unusable: BTreeMap<PathBuf, String> = reasons.collect();
-    let Some(id) = ids.get(&config.metadata_log_dir).copied() else {
-        let dir = config.metadata_log_dir.clone();
-        let error = ensemble.failed.get(&dir);
-        let reason = error.map_or_else(String::new, ToString::to_string);
-        let is_full = error.is_some_and(MetaPropertiesError::is_full);
-        return Err(EnsembleError::MetadataLogDir { dir, reason, is_full }.into());
-    };
-    let metadata_log_dir = (config.metadata_log_dir.clone(), id);
+    // All that did not fail has an id now.
+    let metadata_log_dir = (config.metadata_log_dir.clone(), ids[&config.metadata_log_dir]);
     Ok(Directories { cluster_id, one_is_new, log_dirs, unusable, metadata_log_dir })
 }
 

@@ -23,7 +23,6 @@ use crate::config::Endpoint;
 use crate::controller::brokers::BrokerHeartbeat;
 use crate::controller::features::FEATURES;
 use crate::metadata::image::MetadataImage;
-use crate::metadata::version::MetadataVersion;
 use crate::protocol::ErrorCode;
 use crate::server::broker::Broker;
 use crate::storage::manager::LogManager;
@@ -155,7 +154,7 @@ impl Registration {
 
 /// Whether a registration lacks the log directories that it should name by now.
 pub(super) fn lacks_directories(image: &MetadataImage, broker: BrokerId) -> bool {
-    MetadataVersion(image.features.metadata_version).has_directory_assignment()
+    image.metadata_version().has_directory_assignment()
         && image.broker(broker).is_some_and(|registration| registration.directories.is_empty())
 }
 

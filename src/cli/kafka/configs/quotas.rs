@@ -217,10 +217,10 @@ fn credential(mechanism: Mechanism, value: &str) -> Result<(i32, String), Error>
         }
         Some(_) => return Err(invalid()),
     };
-    if iterations < mechanism.min_iterations() {
+    if iterations < scram::MIN_ITERATIONS {
         return Err(Error::illegal_argument(format!(
             "Iterations {iterations} is less than the minimum {} required for {}",
-            mechanism.min_iterations(),
+            scram::MIN_ITERATIONS,
             mechanism.name()
         )));
     }
