@@ -32,6 +32,7 @@ MAIN = {
     "kafka-producer-perf-test": TOOLS + "ProducerPerformance",
     "kafka-reassign-partitions": TOOLS + "reassign.ReassignPartitionsCommand",
     "kafka-share-groups": TOOLS + "consumer.group.ShareGroupCommand",
+    "kafka-storage": "kafka.tools.StorageTool",
     "kafka-topics": TOOLS + "TopicCommand",
     "kafka-transactions": TOOLS + "TransactionsCommand",
     "kafka-verifiable-consumer": TOOLS + "VerifiableConsumer",

@@ -217,7 +217,7 @@ impl Format<'_> {
         let mut ensemble = MetaPropertiesEnsemble::load(disk, &directories(self.config), metadata_dir);
         ensemble.verify(Some(cluster_id), node_id).map_err(|error| Failure::Uncaught(not_ours(&error)))?;
         if !self.arguments.has("ignore-formatted")
-            && let Some(formatted) = in_hash_order(ensemble.formatted.keys()).first()
+            && let Some(formatted) = in_hash_order(ensemble.formatted.keys(), java::sized_table).first()
         {
             return Err(Failure::Terse(format!(
                 "Log directory {} is already formatted. Use --ignore-formatted to ignore this directory and format the others.",
@@ -236,7 +236,7 @@ impl Format<'_> {
         }
         say(format!("Bootstrap metadata: {}", shown(records, metadata)));
         let own = voters.into_iter().flatten().find(|voter| voter.id == node_id);
-        for dir in in_hash_order(ensemble.unformatted.clone().iter()) {
+        for dir in in_hash_order(ensemble.unformatted.clone().iter(), java::grown_table) {
             let is_metadata = dir == *metadata_dir;
             let kind = match (is_metadata, voters, own) {
                 (false, _, _) => "data directory",
@@ -264,11 +264,11 @@ impl Format<'_> {
     }
 }
 
-/// Paths as a Java map has them in its order.
-fn in_hash_order<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> Vec<PathBuf> {
+/// Paths as a Java map has them in its order, in a table that is as large as `table` says of so many.
+fn in_hash_order<'p>(paths: impl Iterator<Item = &'p PathBuf>, table: fn(usize) -> u32) -> Vec<PathBuf> {
     let texts: Vec<String> = paths.map(|path| path.display().to_string()).collect();
     let mut names: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let table = java::grown_table(names.len());
+    let table = table(names.len());
     java::hash_order(&mut names, table);
     names.into_iter().map(PathBuf::from).collect()
 }
