@@ -100,6 +100,8 @@ fn parse_external(entry: &str) -> Result<ExternalAddress, &'static str> {
     // An address of IPv6 stands in brackets.
     let (host, port) = match address.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        // A number is no host.
+        _ if !address.is_empty() && address.bytes().all(|byte| byte.is_ascii_digit()) => ("", Some(address)),
         _ => (address, None),
     };
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -120,6 +122,10 @@ fn parse_topic(entry: &str) -> Result<TestTopic, &'static str> {
     };
     let (partitions, replication_factor) = (i32::from(number()?), number()?);
     let cleanup_policy = parts.next().filter(|policy| !policy.is_empty()).map(|policy| policy.replace('+', ","));
+    if cleanup_policy.iter().flat_map(|policy| policy.split(',')).any(|policy| !["compact", "delete"].contains(&policy))
+    {
+        return Err("the cleanup.policy is compact, delete or compact+delete");
+    }
     match parts.next() {
         Some(_) => Err(EXPECTED),
         None => Ok(TestTopic { name: name.to_owned(), partitions, replication_factor, cleanup_policy }),
@@ -163,7 +169,11 @@ mod tests {
             (Some("IN"), Some("fd00::1"), None),
         ];
         assert_eq!(config.advertised_external, expected.map(own));
-        for wrong in ["A://", ":", "h:", "h:0", "h:70000", "a b:1", ":x"] {
+        assert_eq!(
+            read(&[(ADVERTISED_EXTERNAL, "29092")]).unwrap().advertised_external,
+            [own((None, None, Some(29092)))]
+        );
+        for wrong in ["A://", ":", "h:", "h:0", "h:70000", "a b:1", ":x", "70000"] {
             assert!(read(&[(ADVERTISED_EXTERNAL, wrong)]).is_err(), "{wrong}");
         }
     }
@@ -184,7 +194,7 @@ mod tests {
             ("both", 2, -1, Some("compact,delete")),
         ];
         assert_eq!(shown, expected);
-        for wrong in [":1", "t:0", "t:x", "t:1:1:compact:more", "t:1:99999"] {
+        for wrong in [":1", "t:1:1:bogus", "t:0", "t:x", "t:1:1:compact:more", "t:1:99999"] {
             assert!(read(&[(TEST_TOPICS, wrong)]).unwrap_err().starts_with("ottla.test.topics: "), "{wrong}");
         }
     }

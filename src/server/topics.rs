@@ -123,17 +123,31 @@ pub async fn create_test_topics(broker: &Broker) {
         Ok(response) => {
             for topic in &response.topics {
                 match ErrorCode::from_code(topic.error_code) {
-                    Some(ErrorCode::None | ErrorCode::TopicAlreadyExists) => {}
+                    Some(ErrorCode::None) => {}
+                    Some(ErrorCode::TopicAlreadyExists) => tell_other_partitions(broker, &topic.name),
                     error => warn!(
                         topic = topic.name.as_str(),
                         error = error.map_or("unknown", ErrorCode::name),
                         reason = topic.error_message.as_deref().unwrap_or_default(),
-                        "a topic of ottla.test.topics was not created"
+                        "a topic of ottla.test.topics (KAFKA_CREATE_TOPICS) was not created"
                     ),
                 }
             }
         }
-        Err(error) => warn!(%error, "the topics of ottla.test.topics were not created"),
+        Err(error) => warn!(%error, "the topics of ottla.test.topics (KAFKA_CREATE_TOPICS) were not created"),
+    }
+}
+
+/// Says that a topic is there, but not as it was wished for.
+fn tell_other_partitions(broker: &Broker, topic: &str) {
+    let wanted = broker.config.ottla.test_topics.iter().find(|wanted| wanted.name == topic);
+    let wanted = wanted.map_or(-1, |wanted| wanted.partitions);
+    let partitions = broker.image().topic(topic).map_or(0, |topic| topic.partitions.len());
+    if wanted > 0 && partitions != wanted as usize {
+        warn!(
+            topic,
+            partitions, wanted, "a topic of ottla.test.topics (KAFKA_CREATE_TOPICS) is there, with other partitions"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether the data directories can be written, and making it so.
+//! Where the data goes if nobody says, whether that can be written, and making it so.
 //!
 //! A volume that the engine made belongs to root, and the broker runs as [`USER`]. Started as root, the container gives
 //! the directories to that user and goes on as it; started as anybody else, it says who owns what and what to do.
@@ -15,6 +15,36 @@ pub(super) const GROUP: u32 = 0;
 
 /// Directories within directories, at most: no log directory has so many.
 const DEPTH: usize = 8;
+
+/// Where the images have their data.
+pub(super) const KAFKAS: &str = "/tmp/kraft-combined-logs";
+pub(super) const CONFLUENTS: &str = "/var/lib/kafka/data";
+pub(super) const BITNAMIS: &str = "/bitnami/kafka/data";
+
+/// Where the data goes if nobody says: to the image's own place, or to another image's if somebody has mounted a volume there and not
+/// here. `mounts` is the text of `/proc/self/mountinfo`.
+pub(super) fn place<'a>(own: &'a str, mounts: &str) -> &'a str {
+    let places = [own, KAFKAS, BITNAMIS, CONFLUENTS];
+    places.into_iter().find(|place| is_kept(Path::new(place), mounts)).unwrap_or(own)
+}
+
+/// Whether somebody has mounted something there that outlives the container: no memory, and no volume that the engine made up for
+/// this one container, whose name is 64 digits.
+fn is_kept(path: &Path, mounts: &str) -> bool {
+    let mut nearest = ("/", "/", "");
+    for mount in mounts.lines() {
+        let mut fields = mount.split(' ').skip(3);
+        let (Some(root), Some(point)) = (fields.next(), fields.next()) else { continue };
+        let kind = fields.skip_while(|field| *field != "-").nth(1).unwrap_or_default();
+        // A later one hides what is there.
+        if path.starts_with(point) && point.len() >= nearest.1.len() {
+            nearest = (root, point, kind);
+        }
+    }
+    let (root, point, kind) = nearest;
+    let is_made_up = |name: &str| name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    point != "/" && !["tmpfs", "ramfs"].contains(&kind) && !root.split('/').any(is_made_up)
+}
 
 /// Gives the directories and all that is in them to the user that serves; makes those that are missing.
 pub(super) fn hand_over(directories: &[PathBuf]) -> io::Result<()> {
@@ -76,6 +106,32 @@ fn problem(directory: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_mounted_is_where_the_data_goes() {
+        const ROOT: &str = "601 438 0:64 / / rw,relatime master:188 - overlay overlay rw,lowerdir=/x\n602 601 0:67 / /proc rw - proc proc rw\n";
+        let made_up = "0123456789abcdef".repeat(4);
+        let volume = |name: &str, point: &str| {
+            format!("620 601 254:0 /var/lib/docker/volumes/{name}/_data {point} rw master:1 - ext4 /dev/vda rw\n")
+        };
+        let at = |own, mounts: &[String]| place(own, &format!("{ROOT}{}", mounts.concat()));
+        assert_eq!(at(KAFKAS, &[]), KAFKAS);
+        assert_eq!(at(KAFKAS, &[volume("data", CONFLUENTS)]), CONFLUENTS);
+        assert_eq!(at(KAFKAS, &[volume("data", "/var/lib/kafka")]), CONFLUENTS);
+        assert_eq!(at(KAFKAS, &[volume("data", "/bitnami"), volume(&made_up, CONFLUENTS)]), BITNAMIS);
+        assert_eq!(at(BITNAMIS, &[volume("data", "/bitnami/kafka"), volume("other", CONFLUENTS)]), BITNAMIS);
+        assert_eq!(at(CONFLUENTS, &[volume("data", KAFKAS), volume(&made_up, CONFLUENTS)]), KAFKAS);
+        // The engine makes one for each container, which is gone with it.
+        assert_eq!(at(KAFKAS, &[volume(&made_up, CONFLUENTS)]), KAFKAS);
+        assert_eq!(
+            at(KAFKAS, &[volume("data", "/var/lib/kafka/database"), volume("etc", "/mnt/shared/config")]),
+            KAFKAS
+        );
+        let memory = |point: &str| format!("630 601 0:70 / {point} rw,nosuid - tmpfs tmpfs rw\n");
+        assert_eq!(at(KAFKAS, &[memory("/tmp"), volume("data", CONFLUENTS)]), CONFLUENTS);
+        assert_eq!(at(KAFKAS, &[volume("data", CONFLUENTS), memory(CONFLUENTS)]), KAFKAS);
+        assert_eq!(place(KAFKAS, "no such\nfile"), KAFKAS);
+    }
 
     #[test]
     fn a_directory_that_can_be_written_is_made_and_left_empty() {

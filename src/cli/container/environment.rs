@@ -13,7 +13,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{listeners, log_levels};
+use super::{data, listeners, log_levels};
+use crate::config::keys::broker_keys;
+use crate::config::value::ConfigType;
 
 /// Whose variables they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +107,23 @@ const LISTS: &[&str] = &[
     "process.roles",
 ];
 
-/// Reads the environment. `mounted` is what a `server.properties` says that was put into the container, if there is one.
-pub(super) fn settings(environment: &Texts, convention: Convention, mounted: Option<&Texts>) -> Settings {
+/// What is set for a node that nobody says otherwise of. There is only one: its internal topics cannot have three replicas, and as
+/// it is for tests above all, members of a group need not wait for others.
+const ALONE: &[(&str, &str)] = &[
+    ("group.initial.rebalance.delay.ms", "0"),
+    ("offsets.topic.replication.factor", "1"),
+    ("share.coordinator.state.topic.min.isr", "1"),
+    ("share.coordinator.state.topic.replication.factor", "1"),
+    ("transaction.state.log.min.isr", "1"),
+    ("transaction.state.log.replication.factor", "1"),
+];
+
+/// Variables of Ottla that are read elsewhere.
+const NO_SETTINGS_OF_OTTLA: &[&str] = &["LOG", "STAY_ROOT"];
+
+/// Reads the environment. `mounted` is what a `server.properties` says that was put into the container, if there is one; `mounts` what
+/// is mounted, see [`data::place`].
+pub(super) fn settings(environment: &Texts, convention: Convention, mounted: Option<&Texts>, mounts: &str) -> Settings {
     let convention = if is_bitnami(environment) { Convention::Bitnami } else { convention };
     let mut reading = Reading { environment, given: mounted.cloned().unwrap_or_default(), told: Settings::default() };
     reading.take_variables(convention);
@@ -117,7 +134,7 @@ pub(super) fn settings(environment: &Texts, convention: Convention, mounted: Opt
     reading.listeners();
     reading.protection();
     reading.topics();
-    reading.defaults(convention, mounted.is_some());
+    reading.defaults(convention, mounted.is_some(), mounts);
     let Reading { given, mut told, .. } = reading;
     told.properties = given;
     told
@@ -126,6 +143,26 @@ pub(super) fn settings(environment: &Texts, convention: Convention, mounted: Opt
 /// Whether the variables are those of Bitnami's image.
 pub(super) fn is_bitnami(environment: &Texts) -> bool {
     environment.keys().any(|name| name.starts_with("KAFKA_CFG_"))
+}
+
+/// Adds where the data goes, unless the settings say it. `is_a_persons`: they come from a file that somebody wrote.
+pub(super) fn add_log_dirs(given: &mut Texts, convention: Convention, is_a_persons: bool, mounts: &str) {
+    let own = match convention {
+        Convention::Confluent => data::CONFLUENTS,
+        Convention::Bitnami => data::BITNAMIS,
+        // Kafka's own default.
+        Convention::Apache if is_a_persons => "/tmp/kafka-logs",
+        Convention::Apache => data::KAFKAS,
+    };
+    if !given.contains_key("log.dir") {
+        given.entry("log.dirs".to_owned()).or_insert_with(|| data::place(own, mounts).to_owned());
+    }
+}
+
+/// Whether nothing is no value of a setting: then an empty variable is one that nobody has set, as compose files make them.
+fn needs_a_value(key: &str) -> bool {
+    let takes_text = [ConfigType::String, ConfigType::List, ConfigType::Class, ConfigType::Password];
+    broker_keys().get(key).is_some_and(|key| !takes_text.contains(&key.config_type))
 }
 
 /// The id that somebody wants the cluster to have.
@@ -170,10 +207,13 @@ impl Reading<'_> {
         let prefix = if convention == Convention::Bitnami { "KAFKA_CFG_" } else { "KAFKA_" };
         let mut passed_over = Vec::new();
         for (name, value) in self.environment {
-            if let Some(own) = name.strip_prefix("OTTLA_").filter(|own| *own != "LOG") {
-                let own = format!("ottla.{}", key(own));
-                if crate::config::ottla::KEYS.contains(&own.as_str()) {
-                    self.given.insert(own, value.clone());
+            if let Some(own) = name.strip_prefix("OTTLA_").filter(|own| !NO_SETTINGS_OF_OTTLA.contains(own)) {
+                let setting = format!("ottla.{}", key(own));
+                if crate::config::ottla::KEYS.contains(&setting.as_str()) {
+                    self.given.insert(setting, value.clone());
+                } else if !["PORT", "SERVICE_"].iter().any(|family| own.starts_with(family)) {
+                    // Those are what Kubernetes adds for a service of that name.
+                    self.told.warnings.push(format!("{name}: there is no such variable of Ottla; it is left out"));
                 }
                 continue;
             }
@@ -181,13 +221,13 @@ impl Reading<'_> {
                 && (convention == Convention::Bitnami
                     || !NOT_SETTINGS_BY_PREFIX.iter().any(|family| name.starts_with(family)));
             match name.strip_prefix(prefix).filter(|rest| !rest.is_empty()) {
-                Some(rest) if is_setting => {
+                Some(rest) if is_setting && !(value.trim().is_empty() && needs_a_value(&key(rest))) => {
                     self.given.insert(key(rest), value.clone());
                 }
                 // Beside KAFKA_CFG_NODE_ID, KAFKA_NODE_ID is nobody's.
                 None if convention == Convention::Bitnami && is_setting => {
                     let known = name.strip_prefix("KAFKA_").map(key);
-                    if known.is_some_and(|key| crate::config::keys::broker_keys().contains(&key)) {
+                    if known.is_some_and(|key| broker_keys().contains(&key)) {
                         passed_over.push(name.as_str());
                     }
                 }
@@ -322,26 +362,11 @@ impl Reading<'_> {
         self.given.entry("ottla.test.topics".to_owned()).or_insert(topics);
     }
 
-    fn defaults(&mut self, convention: Convention, is_mounted: bool) {
-        let nothing_said =
-            self.given.keys().all(|key| key.starts_with("ottla.") || listeners::COMPLETED.contains(&key.as_str()));
-        let mut add = |key: &str, value: &str| {
-            self.given.entry(key.to_owned()).or_insert_with(|| value.to_owned());
-        };
-        // A node that nobody gave its roles is for tests: members of a group need not wait for others. Kafka's image has
-        // the same default.
-        if nothing_said {
-            add("group.initial.rebalance.delay.ms", "0");
+    fn defaults(&mut self, convention: Convention, is_mounted: bool, mounts: &str) {
+        for (key, value) in ALONE {
+            self.given.entry((*key).to_owned()).or_insert_with(|| (*value).to_owned());
         }
-        let data = match convention {
-            Convention::Confluent => "/var/lib/kafka/data",
-            Convention::Bitnami => "/bitnami/kafka/data",
-            Convention::Apache if nothing_said || !is_mounted => "/tmp/kraft-combined-logs",
-            Convention::Apache => "/tmp/kafka-logs",
-        };
-        if !self.given.contains_key("log.dir") {
-            self.given.entry("log.dirs".to_owned()).or_insert_with(|| data.to_owned());
-        }
+        add_log_dirs(&mut self.given, convention, is_mounted, mounts);
         if let Some(id) = cluster_id(self.environment).map(str::to_owned) {
             self.given.entry("ottla.cluster.id".to_owned()).or_insert(id);
         }

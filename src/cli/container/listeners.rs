@@ -9,9 +9,6 @@ use std::collections::BTreeMap;
 
 use super::environment::Texts;
 
-/// The settings that [`complete`] adds.
-pub(super) const COMPLETED: &[&str] = &["listeners", "advertised.listeners", "listener.security.protocol.map"];
-
 /// What is to be set besides, and what there is to say about it.
 #[derive(Debug, Default)]
 pub(super) struct Completion {
@@ -114,8 +111,14 @@ pub(super) fn complete<'a>(given: &Texts, variable: impl Fn(&str) -> Option<&'a 
         return done;
     }
     let clients = bound.iter().filter(|entry| !is_controller(entry));
+    let port = variable("KAFKA_ADVERTISED_PORT").filter(|port| {
+        let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+        if !is_port {
+            done.warnings.push(format!("KAFKA_ADVERTISED_PORT={port}: no port; it is left out"));
+        }
+        is_port
+    });
     if let Some(host) = variable("KAFKA_ADVERTISED_HOST_NAME") {
-        let port = variable("KAFKA_ADVERTISED_PORT").filter(|port| port.parse::<u16>().is_ok());
         advertised = clients
             .enumerate()
             .map(|(index, entry)| Entry {
@@ -135,7 +138,7 @@ pub(super) fn complete<'a>(given: &Texts, variable: impl Fn(&str) -> Option<&'a 
     } else {
         done.settings.insert("ottla.advertised.auto".to_owned(), "true".to_owned());
     }
-    if let Some(port) = variable("KAFKA_ADVERTISED_PORT").filter(|port| port.parse::<u16>().is_ok())
+    if let Some(port) = port
         && !given.contains_key("ottla.advertised.external")
     {
         done.settings.insert("ottla.advertised.external".to_owned(), format!(":{port}"));

@@ -9,7 +9,7 @@
 //! | `environment` | variables → settings, warnings, problems; pure |
 //! | `listeners` | the addresses that the environment left open; pure |
 //! | `log_levels` | what is logged, as log4j's variables say; pure |
-//! | `data` | whether the data directories can be written, and making it so |
+//! | `data` | where the data goes, whether that can be written, and making it so |
 
 mod data;
 mod environment;
@@ -115,7 +115,7 @@ fn configure(environment: &Texts, convention: Convention, file: &Path) -> u8 {
     match fs::write(file, text(&settings.properties)) {
         Ok(()) => {}
         // Launching will look at the environment itself.
-        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => return 0,
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem || !file.exists() => return 0,
         Err(error) => return refuse(&[format!("{}: {error}", file.display())]),
     }
     settings.warnings.iter().for_each(|warning| warn!("{warning}"));
@@ -126,7 +126,12 @@ fn configure(environment: &Texts, convention: Convention, file: &Path) -> u8 {
 fn read(environment: &Texts, convention: Convention) -> Result<Settings, String> {
     let mounted = MOUNTED.iter().map(Path::new).find(|path| path.is_file());
     let mounted = mounted.map(read_properties).transpose()?;
-    Ok(environment::settings(environment, convention, mounted.as_ref()))
+    Ok(environment::settings(environment, convention, mounted.as_ref(), &mounts()))
+}
+
+/// What is mounted; nothing where that cannot be seen.
+fn mounts() -> String {
+    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
 }
 
 fn read_properties(path: &Path) -> Result<Texts, String> {
@@ -184,7 +189,10 @@ fn settings_at_launch(environment: &Texts, convention: Convention, file: &Path) 
         settings.warnings.iter().for_each(|warning| warn!("{warning}"));
         return if settings.problems.is_empty() { Ok(settings.properties) } else { Err(settings.problems) };
     }
-    read_properties(file).map_err(|reason| vec![reason])
+    let mut given = read_properties(file).map_err(|reason| vec![reason])?;
+    let convention = if environment::is_bitnami(environment) { Convention::Bitnami } else { convention };
+    environment::add_log_dirs(&mut given, convention, true, &mounts());
+    Ok(given)
 }
 
 /// The directories that data goes to, as the settings have them.

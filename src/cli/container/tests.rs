@@ -11,18 +11,26 @@ fn texts(text: &str) -> Texts {
 }
 
 fn read_as(convention: Convention, environment: &str) -> Settings {
-    settings(&texts(environment), convention, None)
+    settings(&texts(environment), convention, None, "")
 }
 
 fn apache(environment: &str) -> Settings {
     read_as(Convention::Apache, environment)
 }
 
-/// What comes of it, key by key; nothing else may.
+/// What each node gets unless somebody says otherwise.
+const ALONE: &str = "offsets.topic.replication.factor=1
+    share.coordinator.state.topic.min.isr=1
+    share.coordinator.state.topic.replication.factor=1
+    transaction.state.log.min.isr=1
+    transaction.state.log.replication.factor=1
+    group.initial.rebalance.delay.ms=0";
+
+/// What comes of it beside that, key by key; nothing else may.
 #[track_caller]
 fn assert_settings(found: &Settings, expected: &str) {
     assert_eq!(found.problems, [""; 0]);
-    assert_eq!(found.properties, texts(expected));
+    assert_eq!(found.properties, texts(&format!("{ALONE}\n{expected}")));
     // What it comes to is a node that starts.
     BrokerConfig::load(found.properties.clone()).unwrap_or_else(|problems| panic!("{problems:?}"));
 }
@@ -32,7 +40,7 @@ fn nothing_said_is_a_node_of_its_own() {
     let expected = |data: &str| {
         format!(
             "listeners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://localhost:9092\nottla.advertised.auto=true\n\
-             group.initial.rebalance.delay.ms=0\nlog.dirs={data}"
+             log.dirs={data}"
         )
     };
     for (convention, data) in [
@@ -169,16 +177,19 @@ fn bitnamis_variables_are_told_by_their_prefix() {
 #[test]
 fn a_variable_wins_over_a_mounted_file_and_that_over_the_defaults() {
     let mounted = texts("num.partitions=4\nnode.id=3\nlog.dir=/data");
-    let found = settings(&texts("KAFKA_NUM_PARTITIONS=5"), Convention::Apache, Some(&mounted));
+    let found = settings(&texts("KAFKA_NUM_PARTITIONS=5"), Convention::Apache, Some(&mounted), "");
     assert_settings(
         &found,
         "num.partitions=5\nnode.id=3\nlog.dir=/data\nlisteners=PLAINTEXT://:9092\n\
          advertised.listeners=PLAINTEXT://localhost:9092\nottla.advertised.auto=true",
     );
-    let found = settings(&texts(""), Convention::Apache, Some(&mounted));
+    let found = settings(&texts(""), Convention::Apache, Some(&mounted), "");
     assert_eq!(found.properties["num.partitions"], "4");
-    // As in Kafka, one setting is enough for its own defaults to hold, and not those of the image.
-    assert!(!apache("KAFKA_NUM_PARTITIONS=5").properties.contains_key("group.initial.rebalance.delay.ms"));
+    for (key, value) in texts(ALONE) {
+        assert_eq!(apache("KAFKA_PROCESS_ROLES=broker,controller").properties[&key], value);
+        let variable = format!("KAFKA_{}=3", key.to_uppercase().replace('.', "_"));
+        assert_eq!(apache(&variable).properties[&key], "3", "{variable}");
+    }
 }
 
 #[test]
@@ -285,6 +296,36 @@ fn own_names_need_ports_that_are_listened_on() {
         "{sentence}"
     );
     assert!(listeners::unreachable(&given, |_| false).is_empty());
+}
+
+#[test]
+fn what_is_misspelt_is_told_and_what_is_empty_is_nothing() {
+    for (variable, told) in [
+        ("OTTLA_ADVERTISED_EXTERNL=:1", "OTTLA_ADVERTISED_EXTERNL: there is no such variable of Ottla; it is left out"),
+        ("KAFKA_ADVERTISED_PORT=abc", "KAFKA_ADVERTISED_PORT=abc: no port; it is left out"),
+        ("KAFKA_ADVERTISED_PORT=0", "KAFKA_ADVERTISED_PORT=0: no port; it is left out"),
+    ] {
+        let found = apache(variable);
+        assert_eq!(found.warnings, [told]);
+        assert_eq!(found.properties, apache("").properties);
+    }
+    let quiet = "OTTLA_LOG=x\nOTTLA_STAY_ROOT=true\nOTTLA_SERVICE_HOST=h\nOTTLA_PORT=tcp://h:1\nOTTLA_PORT_9092_TCP=x\n\
+        KAFKA_NUM_PARTITIONS=\nKAFKA_LOG_RETENTION_MS= \nKAFKA_AUTO_CREATE_TOPICS_ENABLE=";
+    assert_eq!(apache(quiet), apache(""));
+    assert_eq!(
+        apache("KAFKA_SSL_ENDPOINT_IDENTIFICATION_ALGORITHM=\nKAFKA_COMPRESSION_TYPE=").properties["compression.type"],
+        ""
+    );
+}
+
+#[test]
+fn a_volume_is_where_the_data_goes() {
+    const VOLUME: &str = "9 8 254:0 /volumes/data/_data /var/lib/kafka/data rw - ext4 /dev/vda rw";
+    let dirs = |environment: &str| settings(&texts(environment), Convention::Apache, None, VOLUME).properties;
+    assert_eq!(dirs("KAFKA_BROKER_ID=1")["log.dirs"], "/var/lib/kafka/data");
+    assert_eq!(dirs("KAFKA_CFG_NODE_ID=1")["log.dirs"], "/var/lib/kafka/data");
+    assert_eq!(dirs("KAFKA_LOG_DIRS=/data")["log.dirs"], "/data");
+    assert_eq!(dirs("KAFKA_LOG_DIR=/data").get("log.dirs"), None);
 }
 
 #[test]
