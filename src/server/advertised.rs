@@ -40,6 +40,8 @@ use networks::{Networks, Origin};
 
 /// A client that was told an address has come there after so long, if it wants to.
 const DUE: Duration = Duration::from_secs(15);
+/// Who asks on so many connections meanwhile does not only want to know.
+const OFTEN: usize = 8;
 /// Clients that are waited for, and those that were missed once, at most.
 const MOST: usize = 256;
 
@@ -55,10 +57,14 @@ type Told = (IpAddr, String);
 
 /// A client that was told an address and has done nothing since but ask.
 struct Awaited {
+    /// On which it asked last.
     connection: Weak<ConnectionContext>,
+    /// On how many it asked.
+    connections: usize,
     address: Address,
     client: String,
     since: Duration,
+    last: Duration,
 }
 
 /// What this broker tells its clients of itself.
@@ -93,6 +99,7 @@ impl AdvertisedAddresses {
             bound: bound.to_vec(),
             networks: Mutex::new(Networks::of_this_machine()),
         });
+        automatic.iter().for_each(Automatic::say_what_is_told_outside);
         AdvertisedAddresses {
             own_id: config.node_id,
             clock,
@@ -129,16 +136,22 @@ impl AdvertisedAddresses {
         if connection.is_at_work() || connection.peer.ip().is_loopback() {
             return;
         }
-        let client = match connection.client() {
-            Some(client) => format!("{} {}", client.software_name, client.software_version),
-            None => "a client".to_owned(),
-        };
         let key = (connection.peer.ip(), connection.listener.name.clone());
+        let this = Arc::downgrade(connection);
         let mut awaited = self.awaited.lock();
-        if awaited.len() < MOST || awaited.contains_key(&key) {
-            let address = address.clone();
-            let new = || Awaited { connection: Arc::downgrade(connection), address, client, since: now };
-            awaited.entry(key).or_insert_with(new);
+        if let Some(again) = awaited.get_mut(&key) {
+            again.last = now;
+            if !again.connection.ptr_eq(&this) {
+                again.connection = this;
+                again.connections += 1;
+            }
+        } else if awaited.len() < MOST {
+            let client = match connection.client() {
+                Some(client) => format!("{} {}", client.software_name, client.software_version),
+                None => "a client".to_owned(),
+            };
+            let (connection, address) = (this, address.clone());
+            awaited.insert(key, Awaited { connection, connections: 1, address, client, since: now, last: now });
         }
     }
 
@@ -147,8 +160,8 @@ impl AdvertisedAddresses {
         self.awaited.lock().remove(&(connection.peer.ip(), connection.listener.name.clone()));
     }
 
-    /// Says of clients that were told an address long ago, and still hold the connection on which they asked, that they
-    /// have not come. To be called now and then.
+    /// Says of clients that were told an address long ago, and still hold the connection on which they asked or have asked again and
+    /// again, that they have not come. To be called now and then.
     pub fn report_overdue(&self) {
         for sentence in self.overdue(self.clock.monotonic()) {
             info!("{sentence}");
@@ -159,11 +172,13 @@ impl AdvertisedAddresses {
         let mut sentences = Vec::new();
         let mut awaited = self.awaited.lock();
         awaited.retain(|key, client| {
-            // Gone: it only wanted to know.
-            if client.connection.strong_count() == 0 {
+            let (waited, quiet) = (now.saturating_sub(client.since), now.saturating_sub(client.last));
+            let is_gone = client.connection.strong_count() == 0;
+            // It only wanted to know, even if now and then.
+            if is_gone && (quiet >= DUE || waited >= 2 * DUE && client.connections < OFTEN) {
                 return false;
             }
-            if now.saturating_sub(client.since) < DUE {
+            if waited < DUE || is_gone && client.connections < OFTEN {
                 return true;
             }
             let mut missed = self.missed.lock();
@@ -190,6 +205,14 @@ fn set_since(settings: &DynamicBrokerConfig, listener: &str) -> Option<Address> 
 }
 
 impl Automatic {
+    /// What nobody can see from within to be right.
+    fn say_what_is_told_outside(&self) {
+        for endpoint in &self.bound {
+            let Address { host, port } = self.address_for(Origin::Gateway, endpoint, IpAddr::from([0, 0, 0, 0]));
+            info!(listener = endpoint.listener_name, "clients that come by a mapped port are told {host}:{port}");
+        }
+    }
+
     fn address(&self, connection: &ConnectionContext) -> Option<Address> {
         let endpoint = self.bound.iter().find(|endpoint| endpoint.listener_name == connection.listener.name)?;
         let (peer, local) = (connection.peer.ip().to_canonical(), connection.local.ip().to_canonical());

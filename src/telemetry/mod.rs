@@ -15,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use thiserror::Error;
 use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Subscriber, error};
 use tracing_subscriber::filter::{ParseError, Targets};
@@ -36,6 +37,8 @@ const VARIABLES: [&str; 2] = ["OTTLA_LOG", "RUST_LOG"];
 pub enum TelemetryError {
     #[error("{variable}: {source}")]
     Filter { variable: &'static str, source: ParseError },
+    #[error("{variable}: {word}: no level (error, warn, info, debug, trace, off), and no module of this program")]
+    Word { variable: &'static str, word: String },
     #[error("the log is set up already")]
     Twice,
 }
@@ -77,7 +80,20 @@ fn levels(variable: impl Fn(&str) -> Option<String>, otherwise: &str) -> Result<
         "" => Targets::new(),
         value => value.parse().map_err(|source| TelemetryError::Filter { variable, source })?,
     };
+    // `RUST_LOG` may be meant for other programs.
+    if variable == VARIABLES[0]
+        && let Some(word) = value.split(',').map(str::trim).find(|word| is_misspelt(word))
+    {
+        return Err(TelemetryError::Word { variable, word: word.to_owned() });
+    }
     Ok(LogLevels::new(&directives))
+}
+
+/// Whether it would let through all that a module says which is not there.
+fn is_misspelt(word: &str) -> bool {
+    let own = env!("CARGO_PKG_NAME");
+    let is_own = word.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+    !word.is_empty() && !word.contains('=') && !is_own && word.parse::<LevelFilter>().is_err()
 }
 
 /// One line per event, as Kafka's log4j pattern `[%d] %p %m (%c)%n` writes it.
@@ -262,6 +278,14 @@ mod tests {
         assert_eq!(written(&[("RUST_LOG", "DEBUG")], log).lines().count(), 2);
         assert_eq!(written(&[("RUST_LOG", "debug"), ("OTTLA_LOG", "error")], log), "");
         assert_eq!(written(&[("OTTLA_LOG", "error,ottla::telemetry=debug")], log).lines().count(), 2);
+        for (directives, is_right) in
+            [("infoo", false), ("warn,ottla::net,hyper", false), ("Warn,ottla::net,hyper=debug,", true)]
+        {
+            let outcome = levels(|name| (name == "OTTLA_LOG").then(|| directives.to_owned()), "");
+            assert_eq!(outcome.is_ok(), is_right, "{directives}");
+            // Which is perhaps not for this program.
+            assert!(levels(|name| (name == "RUST_LOG").then(|| directives.to_owned()), "").is_ok());
+        }
         let error = levels(|name| (name == "OTTLA_LOG").then(|| "ottla=loud".to_owned()), "").err().unwrap();
         assert!(error.to_string().starts_with("OTTLA_LOG: "), "{error}");
     }

@@ -76,10 +76,22 @@ fn a_client_that_does_not_come_is_told_of_once() {
     );
     addresses.told(&lost, &address, seconds(20));
     assert_eq!(addresses.overdue(seconds(60)), [""; 0]);
+    // Some clients close each connection on which they have asked, and begin again.
+    for n in 0..20u8 {
+        let (often, now_and_then) = (connection(20, "10.0.0.4"), connection(21, "10.0.0.5"));
+        addresses.told(&often, &address, seconds(60) + Duration::from_millis(900) * u32::from(n));
+        if n % 5 == 0 {
+            addresses.told(&now_and_then, &address, seconds(60 + u64::from(n)));
+        }
+    }
+    assert_eq!(addresses.overdue(seconds(74)), [""; 0]);
+    assert!(addresses.overdue(seconds(78))[0].starts_with("client 1 at 10.0.0.4 was told to come to kafka:9092"));
+    assert_eq!(addresses.overdue(seconds(95)), [""; 0]);
+    assert!(addresses.awaited.lock().is_empty());
     // One that is at work is not waited for.
     assert!(found.set_at_work() && !found.set_at_work());
-    addresses.told(&found, &address, seconds(60));
-    assert_eq!(addresses.overdue(seconds(100)), [""; 0]);
+    addresses.told(&found, &address, seconds(100));
+    assert_eq!(addresses.overdue(seconds(140)), [""; 0]);
 }
 
 #[test]

@@ -68,6 +68,21 @@ use crate::net::{ConnectionContext, Reply, Response};
 use crate::protocol::versions::ApiKey;
 use crate::protocol::{ApiError, DecodeError, RequestHeader, messages};
 
+/// Whether clients ask it of any broker, by the address that a person gave them, before they go to where they are told to.
+fn asks_for_the_way(api: ApiKey) -> bool {
+    use ApiKey::*;
+    matches!(
+        api,
+        ApiVersions
+            | Metadata
+            | DescribeCluster
+            | FindCoordinator
+            | InitProducerId
+            | GetTelemetrySubscriptions
+            | PushTelemetry
+    )
+}
+
 /// Answers the request that `header` and `body` make up. Every API of the version table has its line here.
 pub fn handle(
     broker: &Arc<Broker>,
@@ -75,7 +90,7 @@ pub fn handle(
     header: RequestHeader,
     body: Bytes,
 ) -> Result<Reply, RequestError> {
-    if !matches!(header.api_key, ApiKey::ApiVersions | ApiKey::Metadata) && connection.set_at_work() {
+    if !asks_for_the_way(header.api_key) && connection.set_at_work() {
         broker.addresses.arrived(connection);
     }
     let call = Call { broker: broker.clone(), connection: connection.clone(), header, body };

@@ -378,7 +378,8 @@ impl Recovery<'_> {
             }
         }
         self.report.bytes_scanned += scan.position() - told;
-        if total > 0 {
+        // After a clean end there is the end of the last segment to look at only, which is nobody's news.
+        if total > 0 && !self.params.clean_shutdown {
             self.tell_progress(segment, total);
         }
         Ok(checked)
