@@ -111,14 +111,20 @@ struct Group {
     answers: Vec<Box<dyn FnOnce(bool)>>,
 }
 
-/// What ends the driver.
+/// What ends the driver before it is told to.
 #[derive(Debug, thiserror::Error)]
-enum DriverError {
-    #[error(transparent)]
+pub enum DriverError {
+    #[error("the metadata log failed: {0}")]
     Append(#[from] MetadataAppendError),
-    #[error(transparent)]
+    #[error("the metadata log failed: {0}")]
     TakeBack(#[from] ChangeError),
+    /// By a bug; the panic's own message stands in the log.
+    #[error("the controller ended by a panic")]
+    Panic,
 }
+
+/// Told of what ends the driver.
+pub type OnFailure = Box<dyn FnOnce(DriverError) + Send>;
 
 /// Whether the driver goes on.
 enum Next {
@@ -128,18 +134,16 @@ enum Next {
 
 impl Driver {
     /// Runs the driver on a thread of its own.
-    pub fn spawn(self, queue: mpsc::Receiver<Command>, on_failure: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
+    pub fn spawn(self, queue: mpsc::Receiver<Command>, on_failure: OnFailure) -> std::io::Result<()> {
         // Only for waiting with a timeout; no I/O goes through it.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let run = move || {
             let ended = std::panic::catch_unwind(AssertUnwindSafe(move || self.run(queue, &runtime)));
             match ended {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => error!(%error, "the metadata log failed"),
-                // The panic's own message stands in the log already.
-                Err(_) => error!("the controller ended by a panic"),
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => on_failure(error),
+                Err(_) => on_failure(DriverError::Panic),
             }
-            on_failure();
         };
         std::thread::Builder::new().name("controller".to_owned()).spawn(run).map(drop)
     }

@@ -21,6 +21,7 @@ pub mod start;
 pub mod topic_deletion;
 pub mod topics;
 
+pub use driver::DriverError;
 pub use handle::{ControllerError, ControllerHandle, Publisher};
 
 #[cfg(test)]

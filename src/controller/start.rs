@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use super::driver::{Driver, SnapshotPolicy};
+use super::driver::{Driver, OnFailure, SnapshotPolicy};
 use super::features::{FEATURES, bootstrap_records};
 use super::handle::ControllerHandle;
 use super::settings::ControllerSettings;
@@ -55,7 +55,7 @@ pub struct ControllerParams {
     /// Called while a long log is read.
     pub progress: Option<RecoveryProgress>,
     /// Called when the driver ends because its log failed, or by a bug: the node cannot go on.
-    pub on_failure: Box<dyn FnOnce() + Send>,
+    pub on_failure: OnFailure,
 }
 
 /// A running controller.

@@ -22,7 +22,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, SetOnce, mpsc};
 use tokio::task::{JoinSet, spawn_blocking};
 use tracing::{error, info, warn};
 
@@ -39,7 +39,7 @@ use crate::config::topic::TopicConfig;
 use crate::config::{BrokerConfig, Endpoint};
 use crate::controller::settings::ControllerSettings;
 use crate::controller::start::{self, ControllerParams, StartError, StartedController};
-use crate::controller::{ControllerError, ControllerHandle};
+use crate::controller::{ControllerError, ControllerHandle, DriverError};
 use crate::coordinator::group::coordinator::GroupCoordinator;
 use crate::coordinator::transaction::coordinator::{TransactionCoordinator, TransactionCoordinatorParams};
 use crate::metadata::image::{Endpoint as RegisteredEndpoint, MetadataImage};
@@ -86,8 +86,8 @@ pub enum NodeError {
     Registration(String),
     #[error("there was none for the broker's registration")]
     NoRoomToRegister,
-    #[error("the metadata log failed")]
-    MetadataLog,
+    #[error("the controller, whose log lies in {}, has ended: {error}", metadata_log_dir.display())]
+    Driver { metadata_log_dir: PathBuf, error: DriverError },
     #[error("log directory {} has failed, and with it the metadata log: {error}", dir.display())]
     MetadataLogDir { dir: PathBuf, error: String },
     #[error("all log directories have failed, the last of them {}: {error}", dir.display())]
@@ -128,8 +128,11 @@ pub struct Node {
     logs: Arc<LogManager>,
     registration: Arc<Registration>,
     jobs: JoinSet<()>,
-    failure: watch::Receiver<Option<Arc<NodeError>>>,
+    failure: Arc<Failure>,
 }
+
+/// Why the node cannot go on. What comes first is the reason: what fails later may follow from it.
+type Failure = SetOnce<NodeError>;
 
 /// What stands once the files are open.
 struct Opened {
@@ -159,17 +162,16 @@ impl Node {
         info!(version = env!("CARGO_PKG_VERSION"), node_id = %config.node_id, "starting");
         let server = SocketServer::bind(&config, clock.clone())?;
         let bound: Vec<Endpoint> = server.endpoints().cloned().collect();
-        let (failed, failure) = watch::channel(None);
-        let failed = Arc::new(failed);
+        let failure = Arc::new(Failure::new());
 
         let opened = {
-            let (config, clock, bound, failed) = (config.clone(), clock.clone(), bound.clone(), failed.clone());
-            spawn_blocking(move || open(&config, disk, &clock, &bound, failed))
+            let (config, clock, bound, failure) = (config.clone(), clock.clone(), bound.clone(), failure.clone());
+            spawn_blocking(move || open(&config, disk, &clock, &bound, failure))
                 .await
                 .map_err(|_| NodeError::Panic)??
         };
         let (controller, logs) = (opened.controller.clone(), opened.logs.clone());
-        let started = Node::serve(config, clock, server, bound, opened, failed, failure).await;
+        let started = Node::serve(config, clock, server, bound, opened, failure).await;
         if started.is_err() {
             if let Err(error) = controller.shutdown().await {
                 warn!(%error, "the controller had ended before");
@@ -191,8 +193,7 @@ impl Node {
         mut server: SocketServer,
         bound: Vec<Endpoint>,
         opened: Opened,
-        failed: Arc<watch::Sender<Option<Arc<NodeError>>>>,
-        failure: watch::Receiver<Option<Arc<NodeError>>>,
+        failure: Arc<Failure>,
     ) -> Result<Node, NodeError> {
         let Opened { cluster_id, logs, replicas, settings, controller, mut failures } = opened;
         if logs.log_dirs().iter().all(|dir| !dir.is_online) {
@@ -264,7 +265,7 @@ impl Node {
         housekeeping::spawn(&mut jobs, broker.clone(), logs.clone());
         broker.replicas.start_cleaner();
         jobs.spawn(registration.clone().register_again(stale));
-        jobs.spawn(watch_directories(failures, broker.clone(), registration.clone(), failed));
+        jobs.spawn(watch_directories(failures, broker.clone(), registration.clone(), failure.clone()));
         jobs.spawn(assignments::report(broker.clone(), registration.clone()));
         info!(cluster_id = broker.cluster_id, topics = broker.image().topics.len(), "started");
         Ok(Node { endpoints, server, broker, logs, registration, jobs, failure })
@@ -276,14 +277,8 @@ impl Node {
     }
 
     /// Ends only if the node cannot go on.
-    pub async fn failed(&self) -> Arc<NodeError> {
-        let mut failure = self.failure.clone();
-        let reason = failure.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
-        match reason {
-            Some(reason) => reason,
-            // Nobody is left who could say so.
-            None => std::future::pending().await,
-        }
+    pub async fn failed(&self) -> &NodeError {
+        self.failure.wait().await
     }
 
     /// Ends the node in good order: what was acknowledged is on disk, and the next start need not look for it.
@@ -323,7 +318,7 @@ fn open(
     disk: Arc<dyn Disk>,
     clock: &Arc<dyn Clock>,
     bound: &[Endpoint],
-    failed: Arc<watch::Sender<Option<Arc<NodeError>>>>,
+    failure: Arc<Failure>,
 ) -> Result<Opened, NodeError> {
     let background = Background::new(BACKGROUND_THREADS);
     let context = LogContext {
@@ -364,8 +359,14 @@ fn open(
             on_failure: Arc::new(on_failure),
         },
     )?;
-    let controller =
-        start_controller(config, context, directories.cluster_id.clone(), directories.metadata_log_dir, bound, failed)?;
+    let controller = start_controller(
+        config,
+        context,
+        directories.cluster_id.clone(),
+        directories.metadata_log_dir,
+        bound,
+        failure,
+    )?;
     let image = controller.handle.metadata().load();
     load_logs(config, &logs, &image);
     directories::tell_unknown(config.node_id, &logs, &image);
@@ -388,7 +389,7 @@ fn start_controller(
     cluster_id: String,
     (metadata_log_dir, directory_id): (PathBuf, DirectoryId),
     bound: &[Endpoint],
-    failed: Arc<watch::Sender<Option<Arc<NodeError>>>>,
+    failure: Arc<Failure>,
 ) -> Result<StartedController, NodeError> {
     let name = config.controller_listener_names.first().cloned().unwrap_or_else(|| "CONTROLLER".to_owned());
     let static_voters: Vec<_> = config
@@ -433,9 +434,13 @@ fn start_controller(
         static_voters: VoterSet::fixed(voters),
         listeners,
         progress: None,
-        on_failure: Box::new(move || {
-            failed.send_replace(Some(Arc::new(NodeError::MetadataLog)));
-        }),
+        on_failure: {
+            let metadata_log_dir = config.metadata_log_dir.clone();
+            Box::new(move |error| {
+                error!(%error, "the controller has ended");
+                let _ = failure.set(NodeError::Driver { metadata_log_dir, error });
+            })
+        },
     })?;
     info!(epoch = %started.epoch, new_cluster = started.formatted, "the metadata log is open");
     Ok(started)
@@ -485,11 +490,10 @@ async fn watch_directories(
     mut failures: mpsc::Receiver<DirectoryFailure>,
     broker: Arc<Broker>,
     registration: Arc<Registration>,
-    failed: Arc<watch::Sender<Option<Arc<NodeError>>>>,
+    failure: Arc<Failure>,
 ) {
     let mut offline = Vec::new();
-    while let Some(failure) = failures.recv().await {
-        let DirectoryFailure { dir, id, error, online, .. } = failure;
+    while let Some(DirectoryFailure { dir, id, error, online, .. }) = failures.recv().await {
         let end = if online == 0 {
             NodeError::NoLogDir { dir, error }
         } else if dir == broker.config.metadata_log_dir {
@@ -499,13 +503,6 @@ async fn watch_directories(
             registration.report_offline(&offline).await;
             continue;
         };
-        // Whatever came first is the reason.
-        failed.send_if_modified(|reason| match reason {
-            Some(_) => false,
-            None => {
-                *reason = Some(Arc::new(end));
-                true
-            }
-        });
+        let _ = failure.set(end);
     }
 }

@@ -426,23 +426,46 @@ async fn without_its_last_directory_a_node_cannot_go_on() {
     assert!(reason.starts_with(&expected), "{reason}");
 }
 
-/// Whatever serves in the other directories: without its metadata a node cannot go on, nor start.
+/// Whatever serves in the other directories: without its metadata a node cannot go on, nor start. The reason is what was
+/// found first: a log of the directory, or the metadata log.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_directory_of_the_metadata_log_a_node_cannot_go_on() {
-    let disk = FaultyDisk::default();
-    let broker = Broker::start_on(Data::new(), &TWO, Arc::new(disk.clone())).await;
+    let broker = Broker::start(&TWO).await;
     let mut client = broker.client().await;
     client.create_topic("t", 4, &[]).await;
     let [failing, healthy] = ["a", "b"].map(|dir| partitions_in(&broker.path().join(dir), "t"));
     client.produced("t", healthy[0], -1, batch(&["x"])).await;
-    let dir = broker.path().join("a");
-    disk.fail(&dir);
-    let answer = client.produce("t", failing[0], 1, batch(&["x"])).await;
-    assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
-    let reason = soon("the node to say so", broker.node().failed()).await.to_string();
-    let expected = format!("log directory {} has failed, and with it the metadata log: ", dir.display());
-    assert!(reason.starts_with(&expected), "{reason}");
-    let data = broker.shut_down().await;
+    // The broker tells the controller some time after it has made them where replicas lie, but not after its end: in its
+    // next life nothing is written to the metadata log but what this test wants, nor by a cleaner beside it.
+    let mut data = broker.shut_down().await;
+    let settings = [TWO[0], TWO[1], ("log.cleaner.enable", "false")];
+
+    let dir = data.path().join("a");
+    let of_the_log = format!("log directory {} has failed, and with it the metadata log: ", dir.display());
+    let of_the_controller =
+        format!("the controller, whose log lies in {}, has ended: the metadata log failed: ", dir.display());
+    let mut disk = FaultyDisk::default();
+    for (is_log_first, expected) in [(true, of_the_log), (false, of_the_controller)] {
+        disk = FaultyDisk::default();
+        let broker = Broker::start_on(data, &settings, Arc::new(disk.clone())).await;
+        let mut client = broker.client().await;
+        disk.fail(&dir);
+        for is_log in [is_log_first, !is_log_first] {
+            match is_log {
+                true => {
+                    let answer = client.produce("t", failing[0], 1, batch(&["x"])).await;
+                    assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
+                }
+                false => {
+                    // Answered or not, it is not created.
+                    broker.client().await.is_served(7, &create_topics(&["new"], 1, &[])).await;
+                }
+            }
+            let reason = soon("the node to say so", broker.node().failed()).await.to_string();
+            assert!(reason.starts_with(&expected), "{reason}");
+        }
+        data = broker.shut_down().await;
+    }
 
     let Err((refused, data)) = Broker::try_start_on(data, &TWO, Arc::new(disk)).await else { panic!("it starts") };
     let refused = refused.to_string();

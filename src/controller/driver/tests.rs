@@ -71,7 +71,7 @@ fn params(dir: &Path) -> ControllerParams {
             security_protocol: 0,
         }],
         progress: None,
-        on_failure: Box::new(|| panic!("the driver failed")),
+        on_failure: Box::new(|error| panic!("{error}")),
     }
 }
 
