@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,15 +13,16 @@ use bytes::Bytes;
 use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use kafka_protocol::messages::metadata_response::MetadataResponseBroker;
 use kafka_protocol::messages::{DescribeClusterRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse};
-use kafka_protocol::protocol::{Request, StrBytes};
+use kafka_protocol::protocol::Request;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::config::ClientConfig;
-use super::connection::{AnyRequest, Connection, decode};
+use super::connection::{AnyRequest, Connection, decode, no_answer};
 use super::epoch_ms;
 use super::error::{Error, Result};
 use super::log::{self, Level};
+use super::topics::text;
 
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,13 +161,19 @@ impl Client {
 
     async fn exchange(&self, target: &Target, request: &dyn AnyRequest, most: i16) -> Result<(Bytes, i16)> {
         let connection = self.connection(target).await?;
-        match timeout(self.config.request_timeout, connection.exchange(request, most)).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                self.state.lock().connections.retain(|_, kept| !Arc::ptr_eq(kept, &connection));
-                Err(Error::disconnected("no answer in time"))
-            }
-        }
+        self.in_time(&connection, connection.exchange(request, most)).await
+    }
+
+    /// Waits for an answer as long as one may take. A connection on which none has come is not used again.
+    pub(super) async fn in_time<T>(
+        &self,
+        connection: &Arc<Connection>,
+        answer: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        timeout(self.config.request_timeout, answer).await.unwrap_or_else(|_| {
+            self.state.lock().connections.retain(|_, kept| !Arc::ptr_eq(kept, connection));
+            Err(no_answer())
+        })
     }
 
     /// An open connection to whom `target` says.
@@ -191,17 +199,8 @@ impl Client {
 
     /// A connection of the caller's own, for answers that may take long.
     pub async fn own_connection(&self, target: &Target) -> Result<Connection> {
-        let shared = self.connection(target).await?;
-        let (host, port) = {
-            let state = self.state.lock();
-            let id = state.connections.iter().find(|(_, kept)| Arc::ptr_eq(kept, &shared)).map(|(id, _)| *id);
-            let id = id.ok_or_else(no_node)?;
-            match state.nodes.get(&id) {
-                Some(node) => (node.host.clone(), node.port),
-                None => self.config.bootstrap.get((-1 - id) as usize).cloned().ok_or_else(no_node)?,
-            }
-        };
-        Connection::open(&host, port, &self.config).await
+        let (host, port) = &self.connection(target).await?.address;
+        Connection::open(host, *port, &self.config).await
     }
 
     /// The nodes, ascending by id; asked for anew.
@@ -221,30 +220,30 @@ impl Client {
     }
 
     async fn find_coordinator(&self, kind: i8, key: &str) -> Result<Node> {
-        let request = FindCoordinatorRequest::default()
-            .with_key_type(kind)
-            .with_coordinator_keys(vec![StrBytes::from_string(key.to_owned())]);
         let any = self.any().await?;
         let version = any.versions.common::<FindCoordinatorRequest>(i16::MAX)?;
-        if version < 4 {
-            let request =
-                FindCoordinatorRequest::default().with_key_type(kind).with_key(StrBytes::from_string(key.to_owned()));
-            let answer = any.send(&request, version).await?.receive().await?;
+        let request = FindCoordinatorRequest::default().with_key_type(kind);
+        let ask = async |request: FindCoordinatorRequest| {
+            self.in_time(&any, async { any.send(&request, version).await?.receive().await }).await
+        };
+        if version < FIRST_OF_MANY_COORDINATORS {
+            let answer = ask(request.with_key(text(key))).await?;
             Error::check(answer.error_code, answer.error_message.as_deref())?;
             return Ok(self.remember(answer.node_id.0, answer.host.as_str(), answer.port));
         }
-        let answer = any.send(&request, version).await?.receive().await?;
+        let answer = ask(request.with_coordinator_keys(vec![text(key)])).await?;
         let found = answer.coordinators.first().ok_or_else(no_node)?;
         Error::check(found.error_code, found.error_message.as_deref().filter(|text| !text.is_empty()))?;
         Ok(self.remember(found.node_id.0, found.host.as_str(), found.port))
     }
 
-    /// Takes a node over that an answer named.
+    /// Takes a node over that an answer named, where it is now.
     fn remember(&self, id: i32, host: &str, port: i32) -> Node {
         let node = Node { id, host: host.to_owned(), port: port as u16, rack: None };
         let mut state = self.state.lock();
         if !state.nodes.is_empty() {
-            state.nodes.entry(id).or_insert_with(|| node.clone());
+            let known = state.nodes.entry(id).or_insert_with(|| node.clone());
+            (known.host, known.port) = (node.host.clone(), node.port);
         }
         node
     }
@@ -255,9 +254,7 @@ impl Client {
             return Ok(());
         }
         let any = self.any().await?;
-        let (nodes, controller) = timeout(self.config.request_timeout, self.ask_nodes(&any))
-            .await
-            .map_err(|_| Error::disconnected("no answer in time"))??;
+        let (nodes, controller) = self.in_time(&any, self.ask_nodes(&any)).await?;
         if nodes.is_empty() {
             return Err(no_node());
         }
@@ -369,6 +366,8 @@ impl Client {
 /// Kinds of coordinators on the wire.
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
+/// The first FindCoordinator that asks for several.
+const FIRST_OF_MANY_COORDINATORS: i16 = 4;
 /// The kind of endpoints that DescribeCluster is asked for.
 const CONTROLLERS: i8 = 2;
 

@@ -3,9 +3,7 @@
 //! Whatever a properties file says beside is kept as text, for the tools that know more ([`ClientConfig::get`]).
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::path::Path;
-use std::str::FromStr;
 use std::time::Duration;
 
 use super::error::{Error, Result};
@@ -60,28 +58,16 @@ impl ClientConfig {
     }
 
     /// With the defaults that differ among Kafka's clients.
-    pub fn new(given: BTreeMap<String, String>, client_id: &str, api_timeout_ms: u64) -> Result<ClientConfig> {
+    pub fn new(given: BTreeMap<String, String>, client_id: &str, api_timeout_ms: i64) -> Result<ClientConfig> {
         check_protocol(&given)?;
         let (key, controllers) = match given.contains_key(BOOTSTRAP_CONTROLLERS) {
             true => (BOOTSTRAP_CONTROLLERS, true),
             false => (BOOTSTRAP_SERVERS, false),
         };
         let bootstrap = addresses(key, given.get(key).map_or("", String::as_str))?;
-        let ms = |key: &str, default: u64| -> Result<Duration> {
-            let Some(text) = given.get(key) else { return Ok(Duration::from_millis(default)) };
-            let kind = if LONGS.contains(&key) { "LONG" } else { "INT" };
-            let not_a_number =
-                || Error::config(format!("Invalid value {text} for configuration {key}: Not a number of type {kind}"));
-            let value: i64 = text.trim().parse().map_err(|_| not_a_number())?;
-            match u64::try_from(value) {
-                Ok(value) => Ok(Duration::from_millis(value)),
-                Err(_) => Err(Error::config(format!(
-                    "Invalid value {value} for configuration {key}: Value must be at least 0"
-                ))),
-            }
-        };
+        let ms = |key: &str, default: i64| Ok(Duration::from_millis(number(&given, key, default, 0)? as u64));
         let request_timeout = ms("request.timeout.ms", 30_000)?;
-        let api_timeout = ms("default.api.timeout.ms", api_timeout_ms.max(request_timeout.as_millis() as u64))?;
+        let api_timeout = ms("default.api.timeout.ms", api_timeout_ms.max(request_timeout.as_millis() as i64))?;
         if api_timeout < request_timeout && given.contains_key("default.api.timeout.ms") {
             return Err(Error::config(
                 "The specified value of default.api.timeout.ms must be no smaller than the value of request.timeout.ms.",
@@ -112,19 +98,10 @@ impl ClientConfig {
         Ok(ClientConfig::new(given, client_id, 60_000)?.called(role))
     }
 
-    /// A number that is not below `least`; what was given for the key, or the default.
-    pub fn number<N: FromStr + PartialOrd + Display>(&self, key: &str, default: N, least: N) -> Result<N> {
-        let Some(text) = self.get(key) else { return Ok(default) };
-        let value: N = text.trim().parse().map_err(|_| {
-            let kind = if LONGS.contains(&key) { "LONG" } else { "INT" };
-            Error::config(format!("Invalid value {text} for configuration {key}: Not a number of type {kind}"))
-        })?;
-        match value >= least {
-            true => Ok(value),
-            false => Err(Error::config(format!(
-                "Invalid value {value} for configuration {key}: Value must be at least {least}"
-            ))),
-        }
+    /// A number that is not below `least`; what was given for the key, or the default. It fits into 32 bits unless the setting
+    /// is a long.
+    pub fn number(&self, key: &str, default: i64, least: i64) -> Result<i64> {
+        number(&self.given, key, default, least)
     }
 
     /// The same under another name in the log.
@@ -140,6 +117,21 @@ impl ClientConfig {
     /// What was given for a key, as it was written.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.given.get(key).map(String::as_str)
+    }
+}
+
+/// See [`ClientConfig::number`].
+fn number(given: &BTreeMap<String, String>, key: &str, default: i64, least: i64) -> Result<i64> {
+    let Some(text) = given.get(key) else { return Ok(default) };
+    let (kind, most) = if LONGS.contains(&key) { ("LONG", i64::MAX) } else { ("INT", i64::from(i32::MAX)) };
+    match text.trim().parse::<i64>().ok().filter(|value| *value <= most) {
+        Some(value) if value >= least => Ok(value),
+        Some(value) => {
+            Err(Error::config(format!("Invalid value {value} for configuration {key}: Value must be at least {least}")))
+        }
+        None => {
+            Err(Error::config(format!("Invalid value {text} for configuration {key}: Not a number of type {kind}")))
+        }
     }
 }
 
@@ -234,6 +226,8 @@ mod tests {
         assert_eq!(with("request.timeout.ms", "5").unwrap().request_timeout, Duration::from_millis(5));
         assert_eq!(with("request.timeout.ms", "90000").unwrap().api_timeout, Duration::from_secs(90));
         assert!(with("request.timeout.ms", "soon").unwrap_err().message().ends_with("Not a number of type INT"));
+        assert!(with("request.timeout.ms", "4294967296").unwrap_err().message().ends_with("Not a number of type INT"));
+        assert!(with("retry.backoff.ms", "4294967296").is_ok());
         assert!(with("default.api.timeout.ms", "5").is_err());
     }
 }

@@ -8,8 +8,10 @@
 //! tasks end with the connection, and the connection ends with them: whoever still waits is told that it did.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
@@ -37,6 +39,8 @@ const READ_AHEAD: usize = 1 << 20;
 /// An open connection whose peer has told what it speaks.
 pub struct Connection {
     frames: mpsc::Sender<(Bytes, Waiting)>,
+    /// Host and port.
+    pub(super) address: (String, u16),
     /// By API key: the lowest and the highest version.
     pub versions: Versions,
     client_id: String,
@@ -141,6 +145,16 @@ fn malformed(api_key: ApiKey, reason: impl std::fmt::Display) -> Error {
     Error::new("org.apache.kafka.common.protocol.types.SchemaException", format!("{api_key} response: {reason}"))
 }
 
+/// Waits for what a node answers, and no longer than so long.
+pub(super) async fn in_time<T>(limit: Duration, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    timeout(limit, answer).await.unwrap_or_else(|_| Err(no_answer()))
+}
+
+/// A node is there, and says nothing.
+pub(super) fn no_answer() -> Error {
+    Error::disconnected("no answer in time")
+}
+
 impl Connection {
     /// Connects and asks what the node speaks.
     pub async fn open(host: &str, port: u16, config: &ClientConfig) -> Result<Connection> {
@@ -158,13 +172,13 @@ impl Connection {
         tasks.spawn(read_frames(reading, waiting));
         let mut connection = Connection {
             frames,
+            address: (host.to_owned(), port),
             versions: Versions::default(),
             client_id: config.client_id.clone(),
             next_correlation_id: Mutex::new(0),
             _tasks: tasks,
         };
-        let versions = timeout(config.request_timeout, connection.ask_versions());
-        connection.versions = Versions(versions.await.map_err(|_| Error::disconnected("no answer in time"))??);
+        connection.versions = Versions(in_time(config.request_timeout, connection.ask_versions()).await?);
         Ok(connection)
     }
 

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::cluster::{Client, Target};
-use super::connection::Connection;
+use super::connection::{Connection, in_time};
 use super::error::{Error, Result};
 /// Positions that are still to be looked up.
 pub use super::offsets::{EARLIEST, LATEST};
@@ -180,7 +180,6 @@ impl Consumer {
             self.commit_now_and_then().await;
             let records = self.hand_out();
             if !records.is_empty() {
-                self.shared.use_records(true);
                 return Ok(records);
             }
             let wake = deadline.min(self.fetch(deadline).await?);
@@ -195,7 +194,7 @@ impl Consumer {
         }
     }
 
-    /// Records of the buffer whose partitions are still assigned.
+    /// Records of the buffer whose partitions are still assigned, as many as a poll may give.
     fn hand_out(&mut self) -> Vec<Consumed> {
         let mut positions = self.shared.positions.borrow_mut();
         let mut records = Vec::new();
@@ -217,6 +216,7 @@ impl Consumer {
                 position.offset = position.fetched;
             }
         }
+        self.shared.use_records(!records.is_empty());
         records
     }
 
@@ -235,11 +235,9 @@ impl Consumer {
     }
 
     async fn commit_now_and_then(&mut self) {
-        let config = &self.shared.config;
-        if config.auto_commit && self.member.is_some() && Instant::now() >= self.next_commit {
-            self.next_commit = Instant::now() + config.auto_commit_interval;
-            // What could not be committed now is with the next time.
-            let _ = timeout(config.client.request_timeout, offsets::commit_positions(&self.shared)).await;
+        if self.member.is_some() && Instant::now() >= self.next_commit {
+            self.next_commit = Instant::now() + self.shared.config.auto_commit_interval;
+            offsets::auto_commit(&self.shared).await;
         }
     }
 
@@ -248,9 +246,6 @@ impl Consumer {
         let now = Instant::now();
         if now < self.not_before {
             return Ok(self.not_before);
-        }
-        if !self.buffer.is_empty() {
-            return Ok(now);
         }
         let backoff = self.shared.config.client.retry_backoff;
         let left = deadline.saturating_duration_since(now).max(Duration::from_millis(1));
@@ -284,9 +279,8 @@ impl Consumer {
                     self.busy.insert(node);
                     self.fetches.push(Box::pin(async move {
                         let version = connection.versions.common::<FetchRequest>(LAST_FETCH_WITH_NAMES);
-                        let answered =
-                            timeout(limit, async { connection.send(&request, version?).await?.receive().await });
-                        let answer = answered.await.unwrap_or_else(|_| Err(Error::disconnected("no answer in time")));
+                        let answer =
+                            in_time(limit, async { connection.send(&request, version?).await?.receive().await }).await;
                         Fetched { node, from, answer }
                     }));
                 }
@@ -411,10 +405,7 @@ impl Consumer {
     pub async fn close(mut self) {
         let limit = self.shared.config.client.request_timeout;
         if let Some(member) = self.member.take() {
-            if self.shared.config.auto_commit {
-                // There is nothing more to be done about it.
-                let _ = timeout(limit, offsets::commit_positions(&self.shared)).await;
-            }
+            offsets::auto_commit(&self.shared).await;
             self.shared.use_records(false);
             self.shared.give_up();
             self.shared.closing.set(true);
@@ -428,4 +419,34 @@ impl Consumer {
 /// Waits before something is tried again.
 async fn back_off(config: &ConsumerConfig) {
     sleep(config.client.retry_backoff).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    /// Records that came just when a poll's time was up could be given up by the member while they were worked with.
+    #[tokio::test]
+    async fn what_is_handed_out_is_in_use_until_the_next_poll() {
+        let config = config::tests::config(&[("group.id", "g")]).unwrap();
+        let mut consumer = Consumer::new(config, Some(Box::new(|_| {})));
+        let record = Consumed {
+            topic: "t".into(),
+            partition: 0,
+            offset: 0,
+            timestamp: (TimestampType::CreateTime, 0),
+            key: None,
+            value: None,
+            headers: Vec::new(),
+        };
+        consumer.shared.assign([(record.place(), 0)].into());
+        consumer.buffer.push_back(record);
+        assert!(consumer.shared.until_done().now_or_never().is_some());
+        assert_eq!(consumer.hand_out().len(), 1);
+        assert!(consumer.shared.until_done().now_or_never().is_none());
+        assert_eq!(consumer.hand_out().len(), 0);
+        assert!(consumer.shared.until_done().now_or_never().is_some());
+    }
 }

@@ -92,9 +92,7 @@ pub async fn ask(
         request.timeout_ms = client.config.request_timeout_ms();
     }
     let answer = async { connection.send(&request, version).await?.receive().await };
-    let response = tokio::time::timeout(client.config.request_timeout, answer)
-        .await
-        .map_err(|_| Error::disconnected("no answer in time"))??;
+    let response = client.in_time(&connection, answer).await?;
     for topic in response.topics {
         for partition in topic.partitions {
             let listed = Error::check(partition.error_code, None::<String>).map(|()| Listed {

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::protocol::{ApiKey, RequestHeader, messages};
 
-/// Serves ApiVersions and Metadata, which names this node alone. `before` sees how many requests came before each one,
+/// Serves ApiVersions and Metadata, which names this node alone, and has no answer to FindCoordinator. `before` sees how many requests came before each one,
 /// and ends the connection by `false`.
 async fn node(before: fn(usize) -> bool) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -36,6 +36,9 @@ async fn serve(mut stream: TcpStream, port: u16, requests: Arc<AtomicUsize>, bef
         if !before(requests.fetch_add(1, Ordering::Relaxed)) {
             return;
         }
+        if header.api_key == ApiKey::FindCoordinator {
+            continue;
+        }
         let answer = answer(&header, port);
         stream.write_u32(answer.len() as u32).await.unwrap();
         stream.write_all(&answer).await.unwrap();
@@ -46,13 +49,13 @@ fn answer(header: &RequestHeader, port: u16) -> Bytes {
     match header.api_key {
         ApiKey::ApiVersions => {
             let api = |key, highest| ApiVersion::default().with_api_key(key).with_max_version(highest);
-            let response = ApiVersionsResponse::default().with_api_keys(vec![api(3, 12), api(18, 4)]);
+            let response = ApiVersionsResponse::default().with_api_keys(vec![api(3, 12), api(10, 4), api(18, 4)]);
             messages::encode_response(header, &response).unwrap()
         }
         _ => {
             let broker = MetadataResponseBroker::default()
                 .with_node_id(1.into())
-                .with_host(StrBytes::from_static_str("127.0.0.1"))
+                .with_host(text("127.0.0.1"))
                 .with_port(port.into());
             let response = MetadataResponse::default().with_brokers(vec![broker]).with_controller_id(1.into());
             messages::encode_response(header, &response).unwrap()
@@ -106,6 +109,19 @@ async fn time_is_up_at_some_time() {
     let error = client.call("listTopics", &Target::Any, &metadata()).await.unwrap_err();
     assert_eq!(error.message(), "Timed out waiting for a node assignment. Call: listTopics");
     assert_eq!(error.class, "org.apache.kafka.common.errors.TimeoutException");
+}
+
+/// A node that hung kept whoever looked for a coordinator waiting for ever, and was asked again and again.
+#[tokio::test]
+async fn a_coordinator_is_looked_for_no_longer_than_a_request_may_take() {
+    let (port, requests) = node(|_| true).await;
+    let client = client(&[port]);
+    let error = client.group_coordinator("g").await.unwrap_err();
+    assert_eq!(error.message(), "no answer in time");
+    assert_eq!(requests.load(Ordering::Relaxed), 2);
+    // By another connection, which asks for ApiVersions first.
+    client.group_coordinator("g").await.unwrap_err();
+    assert_eq!(requests.load(Ordering::Relaxed), 4);
 }
 
 #[tokio::test]

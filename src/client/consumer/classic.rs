@@ -1,5 +1,6 @@
 //! A member of a group by the classic protocol: joins, syncs, heartbeats, and begins anew with each rebalance (KIP-62, KIP-394).
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use tokio::time::{Instant, timeout};
 use super::assignor::{Member, range};
 use super::shared::{Shared, Topic};
 use super::{Rebalance, Subscription, back_off, offsets};
-use crate::client::connection::Connection;
+use crate::client::connection::{Connection, in_time};
 use crate::client::error::{Error, Result};
 use crate::client::groups::{self, malformed};
 use crate::client::topics::text;
@@ -52,7 +53,7 @@ pub async fn run(shared: Rc<Shared>, subscription: Subscription) {
             Ok(Ended::Closing) => break member.leave().await,
             Ok(Ended::Rebalance) => {}
             Ok(Ended::Unknown) => member.id.clear(),
-            Err(error) if error.is_retriable() || coordinator_moved(&error) => {
+            Err(error) if error.is_retriable() => {
                 member.connection = None;
                 back_off(&member.shared.config).await;
             }
@@ -62,10 +63,6 @@ pub async fn run(shared: Rc<Shared>, subscription: Subscription) {
             break member.leave().await;
         }
     }
-}
-
-fn coordinator_moved(error: &Error) -> bool {
-    error.is(ErrorCode::NotCoordinator) || error.is(ErrorCode::CoordinatorNotAvailable)
 }
 
 struct MemberOfGroup {
@@ -106,17 +103,23 @@ impl MemberOfGroup {
         *self.shared.member.borrow_mut() = (self.id.clone(), joined.generation_id);
         let mut partitions = groups::embedded(synced.assignment)?;
         partitions.sort();
-        self.shared.take_over(partitions.clone(), &[Rebalance::Assigned(partitions)]).await?;
-        let ended = self.heartbeat(joined.generation_id, is_leader, known).await;
+        // Others must not wait for it while it waits for offsets.
+        let events = [Rebalance::Assigned(partitions.clone())];
+        let taking_over = pin!(shared.take_over(partitions, &events));
+        let mut heartbeats = pin!(self.heartbeat(joined.generation_id, is_leader, known));
+        let ended = tokio::select! {
+            taken_over = taking_over => {
+                taken_over?;
+                heartbeats.await
+            }
+            ended = &mut heartbeats => ended,
+        };
         if matches!(ended, Ok(Ended::Rebalance)) {
-            self.shared.until_done().await;
-        }
-        if self.shared.config.auto_commit && matches!(ended, Ok(Ended::Rebalance)) {
-            // What could not be committed is read once more by somebody.
-            let _ = timeout(self.shared.config.client.request_timeout, offsets::commit_positions(&self.shared)).await;
+            shared.until_done().await;
+            offsets::auto_commit(&shared).await;
         }
         if !matches!(ended, Ok(Ended::Closing)) {
-            self.shared.give_up();
+            shared.give_up();
         }
         ended
     }
@@ -134,9 +137,9 @@ impl MemberOfGroup {
             Some(open) => open,
             None => self.shared.client.own_connection(&self.shared.coordinator()).await?,
         };
-        let answer = timeout(limit, connection.call(request)).await;
+        let answer = in_time(limit, connection.call(request)).await;
         self.connection = Some(connection);
-        answer.unwrap_or_else(|_| Err(Error::disconnected("no answer in time")))
+        answer
     }
 
     /// `None` if the group does not know the member any more.
@@ -243,7 +246,7 @@ impl MemberOfGroup {
                     }
                 }
                 // The session outlives a broken connection.
-                Err(error) if error.is_retriable() || coordinator_moved(&error) => {
+                Err(error) if error.is_retriable() => {
                     self.connection = None;
                     beat = Instant::now() + config.client.retry_backoff;
                 }

@@ -56,8 +56,8 @@ impl ConsumerConfig {
     /// From Kafka's keys. A key that is not known means nothing here.
     pub fn new(given: BTreeMap<String, String>, client_id: &str) -> Result<ConsumerConfig> {
         let client = ClientConfig::of("Consumer", given, client_id)?;
-        let number = |key: &str, default: i32, least: i32| client.number(key, default, least);
-        let ms = |key: &str, default: i32| Ok(Duration::from_millis(number(key, default, 0)? as u64));
+        let int = |key: &str, default: i32, least: i64| Ok(client.number(key, default.into(), least)? as i32);
+        let ms = |key: &str, default: i64| Ok(Duration::from_millis(client.number(key, default, 0)? as u64));
         let flag = |key: &str, default: bool| match client.get(key).map(str::trim) {
             None => Ok(default),
             Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
@@ -115,15 +115,15 @@ impl ConsumerConfig {
             auto_commit_interval: ms("auto.commit.interval.ms", 5000)?,
             reset,
             read_committed,
-            session_timeout_ms: number("session.timeout.ms", 45_000, 1)?,
+            session_timeout_ms: int("session.timeout.ms", 45_000, 1)?,
             heartbeat_interval: ms("heartbeat.interval.ms", 3000)?,
-            max_poll_interval_ms: number("max.poll.interval.ms", 300_000, 1)?,
+            max_poll_interval_ms: int("max.poll.interval.ms", 300_000, 1)?,
             metadata_max_age: ms("metadata.max.age.ms", 300_000)?,
-            fetch_min_bytes: number("fetch.min.bytes", 1, 0)?,
-            fetch_max_bytes: number("fetch.max.bytes", 50 << 20, 0)?,
+            fetch_min_bytes: int("fetch.min.bytes", 1, 0)?,
+            fetch_max_bytes: int("fetch.max.bytes", 50 << 20, 0)?,
             fetch_max_wait: ms("fetch.max.wait.ms", 500)?,
-            max_partition_fetch_bytes: number("max.partition.fetch.bytes", 1 << 20, 0)?,
-            max_poll_records: number("max.poll.records", 500, 1)? as usize,
+            max_partition_fetch_bytes: int("max.partition.fetch.bytes", 1 << 20, 0)?,
+            max_poll_records: int("max.poll.records", 500, 1)? as usize,
             check_crcs: flag("check.crcs", true)?,
             exclude_internal_topics: flag("exclude.internal.topics", true)?,
             auto_create_topics: flag("allow.auto.create.topics", true)?,
@@ -158,10 +158,10 @@ fn unknown_assignor(names: &str) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn config(given: &[(&str, &str)]) -> Result<ConsumerConfig> {
+    pub fn config(given: &[(&str, &str)]) -> Result<ConsumerConfig> {
         let given = given.iter().chain(&[("bootstrap.servers", "a:1")]);
         ConsumerConfig::new(given.map(|&(key, value)| (key.to_owned(), value.to_owned())).collect(), "c")
     }

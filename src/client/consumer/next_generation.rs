@@ -8,7 +8,7 @@ use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
 use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, GroupId, TopicName};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::shared::Shared;
+use super::shared::{Shared, Topic};
 use super::{Rebalance, Subscription, back_off, offsets};
 use crate::client::error::{Error, Result};
 use crate::client::topics::text;
@@ -68,7 +68,7 @@ impl Member {
                 && let Ok(topics) = self.shared.subscribed(&self.subscription).await
             {
                 look = Instant::now() + config.metadata_max_age;
-                self.names.extend(topics.iter().map(|topic| (topic.id, topic.name.clone())));
+                self.learn(&topics);
                 told = topics.into_iter().map(|topic| (topic.name, topic.id)).collect();
             }
             let names: Vec<String> = match &self.subscription {
@@ -93,11 +93,7 @@ impl Member {
                     self.shared.give_up();
                     continue;
                 }
-                Some(code)
-                    if code.retriable()
-                        || code == ErrorCode::NotCoordinator
-                        || code == ErrorCode::CoordinatorNotAvailable =>
-                {
+                Some(code) if code.retriable() => {
                     back_off(&config).await;
                     continue;
                 }
@@ -166,6 +162,12 @@ impl Member {
             .with_topic_partitions(None)
     }
 
+    /// Takes note of topics as the cluster tells them. One of an earlier topic's name takes its place.
+    fn learn(&mut self, topics: &[Topic]) {
+        self.names.retain(|_, known| topics.iter().all(|topic| topic.name != *known));
+        self.names.extend(topics.iter().map(|topic| (topic.id, topic.name.clone())));
+    }
+
     fn owned_now(&self) -> BTreeMap<TopicId, Vec<i32>> {
         let positions = self.shared.positions.borrow();
         let mut owned: BTreeMap<TopicId, Vec<i32>> = BTreeMap::new();
@@ -181,7 +183,7 @@ impl Member {
     async fn reconcile(&mut self, wanted: &BTreeMap<TopicId, Vec<i32>>) -> Result<bool> {
         if wanted.keys().any(|id| !self.names.contains_key(id)) {
             let topics = self.shared.subscribed(&self.subscription).await.unwrap_or_default();
-            self.names.extend(topics.into_iter().map(|topic| (topic.id, topic.name)));
+            self.learn(&topics);
         }
         let before = self.owned_now();
         let places: Vec<TopicPartition> = wanted
@@ -191,7 +193,6 @@ impl Member {
                 partitions.iter().map(|&partition| TopicPartition::new(name.as_str(), partition))
             })
             .collect();
-        let config = &self.shared.config;
         let owned: Vec<TopicPartition> = self.shared.positions.borrow().keys().cloned().collect();
         let given_up: Vec<TopicPartition> = owned.iter().filter(|place| !places.contains(place)).cloned().collect();
         let mut added: Vec<TopicPartition> = places.iter().filter(|place| !owned.contains(place)).cloned().collect();
@@ -199,18 +200,14 @@ impl Member {
         let mut events = Vec::new();
         if !given_up.is_empty() {
             self.shared.until_done().await;
-            if config.auto_commit {
-                // What could not be committed is read once more by somebody.
-                let _ = timeout(config.client.request_timeout, offsets::commit_positions(&self.shared)).await;
-            }
+            offsets::auto_commit(&self.shared).await;
             events.push(Rebalance::Revoked(given_up));
         }
         if !self.is_told || !events.is_empty() || !added.is_empty() {
             self.is_told = true;
             events.push(Rebalance::Assigned(added));
         }
-        let take_over = async || self.shared.take_over(places.clone(), &events).await;
-        self.shared.client.retry("offsetFetch", take_over).await?;
+        self.shared.take_over(places, &events).await?;
         Ok(self.owned_now() != before)
     }
 
@@ -223,5 +220,37 @@ impl Member {
         let limit = self.shared.config.client.request_timeout;
         // If it cannot be said, the session ends by itself.
         let _ = timeout(limit, self.shared.client.send(&self.shared.coordinator(), &self.request(epoch))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::tests::config;
+    use super::*;
+    use crate::client::Client;
+
+    /// A member that took a topic for the deleted one of the same name told the coordinator of partitions that it did not
+    /// have, which then waited for ever for it to give them up.
+    #[test]
+    fn a_topic_that_was_made_anew_has_the_name_of_the_old_one() {
+        let config = config(&[("group.id", "g")]).unwrap();
+        let shared = Rc::new(Shared::new(Client::new(config.client.clone()), config, None));
+        let mut member = Member {
+            shared: shared.clone(),
+            subscription: Subscription::Topics(vec!["t".to_owned()]),
+            id: String::new(),
+            epoch: JOINING,
+            names: BTreeMap::new(),
+            subscribed: Vec::new(),
+            owned: None,
+            is_told: false,
+        };
+        let topic =
+            |id: u128| Topic { name: "t".to_owned(), id: TopicId(uuid::Uuid::from_u128(id)), partitions: vec![0] };
+        shared.assign([(TopicPartition::new("t", 0), 5)].into());
+        for id in [7, 3, 9] {
+            member.learn(&[topic(id)]);
+            assert_eq!(member.owned_now(), [(topic(id).id, vec![0])].into());
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tokio::time::timeout;
+
 use super::shared::Shared;
 use super::{GroupProtocol, Position, Reset};
 use crate::client::epoch_ms;
@@ -10,8 +12,15 @@ use crate::client::groups::{self, Committer, OffsetFetch};
 use crate::client::offsets;
 use crate::types::TopicPartition;
 
-/// Commits the positions of all that is assigned.
-pub async fn commit_positions(shared: &Shared) -> Result<()> {
+/// Commits the positions of all that is assigned, if that is to be done without being asked for, as far as it can be done in
+/// time. What could not be committed is with the next time, or is read once more by somebody.
+pub async fn auto_commit(shared: &Shared) {
+    if shared.config.auto_commit {
+        let _ = timeout(shared.config.client.request_timeout, commit_positions(shared)).await;
+    }
+}
+
+async fn commit_positions(shared: &Shared) -> Result<()> {
     let offsets: BTreeMap<TopicPartition, i64> = {
         let positions = shared.positions.borrow();
         let known = positions.iter().filter(|(_, position)| position.offset >= 0);

@@ -9,7 +9,7 @@ use kafka_protocol::messages::{MetadataRequest, TopicName};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{ConsumerConfig, EARLIEST, LATEST, Position, Rebalance, Reset, Subscription};
+use super::{ConsumerConfig, EARLIEST, LATEST, Position, Rebalance, Reset, Subscription, back_off, offsets};
 use crate::client::cluster::{Client, Target};
 use crate::client::error::{Error, Result};
 use crate::client::log;
@@ -237,8 +237,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// Takes over what the member is given, from where the group has committed.
-    /// `events` are told when it has them.
+    /// Takes over what the member is given, from where the group has committed. `events` are told when it has them.
     pub async fn take_over(&self, places: Vec<TopicPartition>, events: &[Rebalance]) -> Result<()> {
         let new: Vec<TopicPartition> = {
             let positions = self.positions.borrow();
@@ -246,21 +245,27 @@ impl Shared {
         };
         let committed = match new.is_empty() {
             true => BTreeMap::new(),
-            false => super::offsets::committed(self, &new).await?,
+            false => self.committed(&new).await?,
         };
         let start = |place: &TopicPartition| committed.get(place).copied();
         let missing: Vec<TopicPartition> = new.iter().filter(|place| start(place).is_none()).cloned().collect();
-        self.assign(
-            places
-                .into_iter()
-                .map(|place| {
-                    let offset = start(&place).unwrap_or(LATEST);
-                    (place, offset)
-                })
-                .collect(),
-        );
+        let begin = |place: TopicPartition| {
+            let offset = start(&place).unwrap_or(LATEST);
+            (place, offset)
+        };
+        self.assign(places.into_iter().map(begin).collect());
         events.iter().for_each(|event| self.tell(event.clone()));
         missing.iter().try_for_each(|place| self.reset(place))
+    }
+
+    /// What the group has committed. A transaction may keep that open for a while.
+    async fn committed(&self, places: &[TopicPartition]) -> Result<BTreeMap<TopicPartition, i64>> {
+        loop {
+            match offsets::committed(self, places).await {
+                Err(error) if error.is_retriable() && !self.closing.get() => back_off(&self.config).await,
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Ends the member for good.

@@ -269,6 +269,9 @@ impl<T: 'static> Sender<T> {
         }
         Error::check(topic.error_code, None::<String>)?;
         let count = topic.partitions.len();
+        if count == 0 {
+            return Err(Error::of(ErrorCode::UnknownTopicOrPartition.code(), None::<String>));
+        }
         self.leaders = vec![None; count.max(self.leaders.len())];
         for partition in &topic.partitions {
             if let Some(leader) = self.leaders.get_mut(partition.partition_index as usize) {
