@@ -135,7 +135,12 @@ fn number(given: &BTreeMap<String, String>, key: &str, default: i64, least: i64)
     }
 }
 
-/// Reads a properties file, as the tools do it for `--command-config`.
+/// What a properties file says that an option names, `--command-config` mostly; nothing where it is not there.
+pub fn read_properties_of(option: Option<&str>) -> Result<BTreeMap<String, String>> {
+    option.map_or_else(|| Ok(BTreeMap::new()), |path| read_properties(Path::new(path)))
+}
+
+/// What a properties file says.
 pub fn read_properties(path: &Path) -> Result<BTreeMap<String, String>> {
     let bytes = std::fs::read(path).map_err(|error| {
         let reason = match error.kind() {

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,6 +10,7 @@ use super::console::signaled;
 use super::console_producer::key_values;
 use super::message_formatter::{self, Formatter};
 use super::options::{Kind, Options, Spec};
+use super::topic_filter::subscription;
 use super::{Stop, complain, conclude, say, uncaught, uncaught_in_main};
 use crate::client::consumer::{EARLIEST, GroupProtocol, LATEST, Subscription};
 use crate::client::log::{self, Level};
@@ -62,9 +62,9 @@ const OPTIONS: &[Spec] = &[
 const RENAMED: [(&str, &str); 2] = [("consumer-property", "command-property"), ("consumer.config", "command-config")];
 
 pub fn run(words: &[String]) -> u8 {
-    let options = match Options::parse(OPTIONS, words) {
+    let options = match Options::parse_or_usage(OPTIONS, words) {
         Ok(options) => options,
-        Err(error) => return conclude(Err(Options::usage_of(OPTIONS, error.message())), uncaught),
+        Err(stop) => return conclude(Err(stop), uncaught),
     };
     let prepared = check(&options).and_then(|()| {
         let start_at = numbers(&options)?;
@@ -146,10 +146,7 @@ fn check(options: &Options) -> Result<(), Stop> {
 }
 
 fn settings(options: &Options) -> Result<BTreeMap<String, String>, Stop> {
-    let file = match options.renamed_values(&RENAMED, "command-config").last() {
-        Some(path) => config::read_properties(Path::new(path))?,
-        None => BTreeMap::new(),
-    };
+    let file = config::read_properties_of(options.renamed_values(&RENAMED, "command-config").last().copied())?;
     let given = key_values(&options.renamed_values(&RENAMED, "command-property"));
     let group = options.value("group")?.map(str::to_owned);
     let groups: BTreeSet<&String> = group.iter().chain(file.get("group.id")).chain(given.get("group.id")).collect();
@@ -207,10 +204,8 @@ fn formatter(options: &Options) -> Result<Formatter, Stop> {
             "Option --property is deprecated and will be removed in a future version. Use --formatter-property instead."
         );
     }
-    let mut properties = match options.value("formatter-config")? {
-        Some(path) => config::read_properties(Path::new(path)).map_err(|error| options.usage(error.message()))?,
-        None => BTreeMap::new(),
-    };
+    let mut properties = config::read_properties_of(options.value("formatter-config")?)
+        .map_err(|error| options.usage(error.message()))?;
     for (option, key) in [("key-deserializer", "key.deserializer"), ("value-deserializer", "value.deserializer")] {
         if let Some(class) = options.value(option)?.filter(|class| !class.is_empty()) {
             properties.insert(key.to_owned(), class.to_owned());
@@ -252,14 +247,7 @@ fn start(options: &Options, offset: Option<(i32, i64)>) -> Result<Start, Error> 
     if let Some((partition, offset)) = offset {
         return Ok(Start::Partition(options.text("topic")?.to_owned(), partition, offset));
     }
-    Ok(Start::Subscription(match options.value("include")? {
-        Some(pattern) => {
-            let pattern = regex::Regex::new(&format!("^(?:{pattern})$"))
-                .map_err(|error| Error::new("java.util.regex.PatternSyntaxException", error.to_string()))?;
-            Subscription::Pattern(pattern)
-        }
-        None => Subscription::Topics(vec![options.text("topic")?.to_owned()]),
-    }))
+    Ok(Start::Subscription(subscription(options)?))
 }
 
 struct Task {

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::path::Path;
 
 use tokio::sync::mpsc;
 
 use super::line_reader::LineReader;
 use super::options::{Kind, Options, Spec};
-use super::{Stop, conclude, say, uncaught};
+use super::{Stop, conclude, say};
 use crate::client::log::{self, Level};
 use crate::client::{Error, Outgoing, Position, Producer, ProducerConfig, block_on, config};
 
@@ -108,12 +107,8 @@ const SETTINGS: [(&str, &str); 10] = [
 ];
 
 pub fn run(words: &[String]) -> u8 {
-    let options = match Options::parse(OPTIONS, words) {
-        Ok(options) => options,
-        // The table of options without what it would be called with says how it is meant.
-        Err(error) => return conclude(Err(Options::usage_of(OPTIONS, error.message())), uncaught),
-    };
-    let ended = check(&options).and_then(|()| {
+    let ended = Options::parse_or_usage(OPTIONS, words).and_then(|options| {
+        check(&options)?;
         let reader = LineReader::new(&reader_properties(&options)?)?;
         let config = ProducerConfig::new(settings(&options)?, "console-producer")?;
         Ok(block_on(produce(config, &options, reader))?)
@@ -150,19 +145,13 @@ fn check(options: &Options) -> Result<(), Stop> {
 }
 
 fn reader_properties(options: &Options) -> Result<BTreeMap<String, String>, Error> {
-    let mut properties = match options.value("reader-config")? {
-        Some(path) => config::read_properties(Path::new(path))?,
-        None => BTreeMap::new(),
-    };
+    let mut properties = config::read_properties_of(options.value("reader-config")?)?;
     properties.extend(key_values(&options.renamed_values(&RENAMED, "reader-property")));
     Ok(properties)
 }
 
 fn settings(options: &Options) -> Result<BTreeMap<String, String>, Error> {
-    let mut settings = match options.renamed_values(&RENAMED, "command-config").last() {
-        Some(path) => config::read_properties(Path::new(path))?,
-        None => BTreeMap::new(),
-    };
+    let mut settings = config::read_properties_of(options.renamed_values(&RENAMED, "command-config").last().copied())?;
     settings.extend(key_values(&options.renamed_values(&RENAMED, "command-property")));
     let codec = match (options.has("compression-codec"), options.value("compression-codec")?) {
         (false, _) => "none",

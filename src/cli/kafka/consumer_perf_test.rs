@@ -1,14 +1,14 @@
 //! `kafka-consumer-perf-test`: reads many records, and tells how fast they came.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
 use super::console_producer::key_values;
 use super::options::{Kind, Options, Spec};
-use super::{Stop, complain, conclude, say, uncaught};
+use super::topic_filter::subscription;
+use super::{Stop, complain, conclude, say};
 use crate::client::consumer::Subscription;
 use crate::client::{Consumer, ConsumerConfig, Error, block_on, config, log};
 
@@ -45,11 +45,8 @@ const OPTIONS: &[Spec] = &[
 ];
 
 pub fn run(words: &[String]) -> u8 {
-    let options = match Options::parse(OPTIONS, words) {
-        Ok(options) => options,
-        Err(error) => return conclude(Err(Options::usage_of(OPTIONS, error.message())), uncaught),
-    };
-    let ended = check(&options).and_then(|()| {
+    let ended = Options::parse_or_usage(OPTIONS, words).and_then(|options| {
+        check(&options)?;
         let test = Test::new(&options)?;
         Ok(block_on(test.run())?)
     });
@@ -73,10 +70,7 @@ fn check(options: &Options) -> Result<(), Stop> {
 
 fn settings(options: &Options) -> Result<BTreeMap<String, String>, Error> {
     let file = if options.has("consumer.config") { "consumer.config" } else { "command-config" };
-    let mut settings = match options.value(file)? {
-        Some(path) => config::read_properties(Path::new(path))?,
-        None => BTreeMap::new(),
-    };
+    let mut settings = config::read_properties_of(options.value(file)?)?;
     settings.extend(key_values(&options.values("command-property")));
     let group = match options.value("group")? {
         Some(group) => group.to_owned(),
@@ -119,13 +113,7 @@ impl Test {
         if every <= 0 {
             return Err(Error::illegal_argument("Reporting interval must be greater than 0."));
         }
-        let subscription = match options.value("include")? {
-            Some(pattern) => Subscription::Pattern(
-                regex::Regex::new(&format!("^(?:{pattern})$"))
-                    .map_err(|error| Error::new("java.util.regex.PatternSyntaxException", error.to_string()))?,
-            ),
-            None => Subscription::Topics(vec![options.text("topic")?.to_owned()]),
-        };
+        let subscription = subscription(options)?;
         let timeout = options.long("timeout")?.unwrap_or_default();
         Ok(Test {
             config: ConsumerConfig::new(settings(options)?, "perf-consumer-client")?,

@@ -48,7 +48,7 @@ const POLL: Duration = Duration::from_secs(60);
 
 pub fn run(words: &[String]) -> u8 {
     let ended = named(words).map_err(Stop::from).and_then(|words| {
-        let options = Options::parse(OPTIONS, &words).map_err(|error| Options::usage_of(OPTIONS, error.message()))?;
+        let options = Options::parse_or_usage(OPTIONS, &words)?;
         let test = Test::new(&options)?;
         Ok(block_on(test.run())?)
     });
@@ -127,10 +127,7 @@ impl Test {
             headers: number("num-headers", 0, natural)? as usize,
         };
         let settings = |own: &[(&str, &str)]| -> Result<BTreeMap<String, String>, Error> {
-            let mut settings = match options.value("command-config")? {
-                Some(path) => config::read_properties(path.as_ref())?,
-                None => BTreeMap::new(),
-            };
+            let mut settings = config::read_properties_of(options.value("command-config")?)?;
             let servers = (config::BOOTSTRAP_SERVERS, options.text("bootstrap-server")?);
             settings.extend([servers].iter().chain(own).map(|&(key, value)| (key.to_owned(), value.to_owned())));
             Ok(settings)

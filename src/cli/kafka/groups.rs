@@ -32,9 +32,9 @@ const TYPES: [&str; 4] = ["Classic", "Consumer", "Share", "Streams"];
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn run(words: &[String]) -> u8 {
-    let options = match Options::parse(OPTIONS, words) {
+    let options = match Options::parse_or_usage(OPTIONS, words) {
         Ok(options) => options,
-        Err(error) => return conclude(Err(Options::usage_of(OPTIONS, error.message())), uncaught),
+        Err(stop) => return conclude(Err(stop), uncaught),
     };
     if let Err(stop) = check(&options) {
         return conclude(Err(stop), uncaught);
@@ -63,9 +63,7 @@ fn check(options: &Options) -> Result<(), Stop> {
         options.exclude(filter, &others)?;
     }
     // What is wrong with these is told otherwise than what the client says.
-    if let Some(path) = options.value("command-config")? {
-        config::read_properties(path.as_ref())?;
-    }
+    config::read_properties_of(options.value("command-config")?)?;
     options.value("bootstrap-server")?;
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! `kafka-leader-election`: elects leaders of partitions anew.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use kafka_protocol::messages::ElectLeadersRequest;
 use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
@@ -101,10 +100,7 @@ fn act(options: &Options) -> Result<(), Error> {
         );
         file = options.value("admin.config")?;
     }
-    let mut given = match file {
-        Some(path) => config::read_properties(Path::new(path))?,
-        None => BTreeMap::new(),
-    };
+    let mut given = config::read_properties_of(file)?;
     given.insert(config::BOOTSTRAP_SERVERS.to_owned(), options.text("bootstrap-server")?.to_owned());
     for (key, ms) in [("default.api.timeout.ms", "30000"), ("request.timeout.ms", "15000")] {
         given.entry(key.to_owned()).or_insert_with(|| ms.to_owned());

@@ -201,10 +201,7 @@ fn uuid(text: &str) -> Result<uuid::Uuid, Error> {
 
 /// The settings of a client, from a properties file and where to connect to. One of the two must be given.
 fn admin_config(file: Option<&str>, servers: Option<&str>, controllers: Option<&str>) -> Result<ClientConfig, Error> {
-    let mut given = match file {
-        Some(path) => config::read_properties(Path::new(path))?,
-        None => Default::default(),
-    };
+    let mut given = config::read_properties_of(file)?;
     let (key, other, addresses) = match (servers, controllers) {
         (Some(servers), None) => (config::BOOTSTRAP_SERVERS, config::BOOTSTRAP_CONTROLLERS, servers),
         (None, Some(controllers)) => (config::BOOTSTRAP_CONTROLLERS, config::BOOTSTRAP_SERVERS, controllers),

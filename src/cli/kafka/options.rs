@@ -13,7 +13,6 @@
 mod usage;
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use super::Stop;
 use crate::client::{ClientConfig, Error, config};
@@ -328,9 +327,12 @@ impl Options {
         Stop::Usage { message: message.into(), usage: self.usage_text() }
     }
 
-    /// The same where the options could not even be read.
-    pub fn usage_of(specs: &'static [Spec], message: impl Into<String>) -> Stop {
-        Stop::Usage { message: message.into(), usage: usage::text(specs.iter().chain(&COMMON)) }
+    /// As [`Self::parse`], for tools that tell what is wrong with their usage.
+    pub fn parse_or_usage(specs: &'static [Spec], words: &[String]) -> Result<Options, Stop> {
+        Options::parse(specs, words).map_err(|error| Stop::Usage {
+            message: error.message().to_owned(),
+            usage: usage::text(specs.iter().chain(&COMMON)),
+        })
     }
 
     /// Ends the tool unless the option is there and has addresses, `host1:9091,host2:9092`.
@@ -354,10 +356,8 @@ impl Options {
     /// has them, `bootstrap-controller` and `command-config`.
     pub fn client_config(&self) -> Result<ClientConfig, Error> {
         let has = |name: &str| self.specs.iter().any(|spec| spec.name == name);
-        let mut given = match has("command-config") && self.has("command-config") {
-            true => config::read_properties(Path::new(self.text("command-config")?))?,
-            false => Default::default(),
-        };
+        let file = if has("command-config") { self.value("command-config")? } else { None };
+        let mut given = config::read_properties_of(file)?;
         if let Some(servers) = self.value("bootstrap-server")? {
             given.insert(config::BOOTSTRAP_SERVERS.to_owned(), servers.to_owned());
             given.remove(config::BOOTSTRAP_CONTROLLERS);

@@ -1,6 +1,5 @@
 //! `kafka-producer-perf-test`: many records, and how fast they were acknowledged.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -126,10 +125,8 @@ fn load(arguments: &Arguments) -> Result<Load, Error> {
             say!("Option --{old} has been deprecated and will be removed in a future version. Use --{new} instead.");
         }
     }
-    let mut settings = match arguments.value("command-config").or(arguments.value("producer.config")) {
-        Some(path) => config::read_properties(Path::new(path))?,
-        None => BTreeMap::new(),
-    };
+    let mut settings =
+        config::read_properties_of(arguments.value("command-config").or(arguments.value("producer.config")))?;
     for pair in [arguments.values("command-property"), arguments.values("producer-props")].concat() {
         if pair.trim_end_matches('=').split('=').count() != 2 {
             return Err(Error::illegal_argument(format!("Invalid property: {pair}")));

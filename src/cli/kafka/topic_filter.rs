@@ -2,7 +2,9 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::options::Options;
 use crate::client::Error;
+use crate::client::consumer::Subscription;
 
 /// A regular expression that a topic's whole name must match. Commas stand for `|`, and blanks and the quotes around
 /// it mean nothing.
@@ -22,6 +24,17 @@ impl TopicFilter {
     pub fn matches(&self, topic: &str) -> bool {
         self.0.is_match(topic.as_bytes())
     }
+}
+
+/// What `--include` and `--topic` have a consumer read.
+pub fn subscription(options: &Options) -> Result<Subscription, Error> {
+    Ok(match options.value("include")? {
+        Some(pattern) => Subscription::Pattern(
+            regex::Regex::new(&format!("^(?:{pattern})$"))
+                .map_err(|error| Error::new("java.util.regex.PatternSyntaxException", error.to_string()))?,
+        ),
+        None => Subscription::Topics(vec![options.text("topic")?.to_owned()]),
+    })
 }
 
 /// Kafka's own topics, by name: of the two that a client may see.

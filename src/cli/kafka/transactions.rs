@@ -1,6 +1,6 @@
 //! `kafka-transactions`: what transactional producers are at, and an end to transactions that hang.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::argparse::{Argument, Arguments, Command, Grammar, Kind, Section};
 use super::{complain, table, uncaught_in_main};
@@ -142,12 +142,8 @@ fn told(message: &str) -> Failure {
 }
 
 fn client(arguments: &Arguments) -> Result<Client, Failure> {
-    let mut given = match arguments.value("command-config") {
-        Some(path) => {
-            config::read_properties(path.as_ref()).map_err(failed("Failed to load admin client properties"))?
-        }
-        None => BTreeMap::new(),
-    };
+    let mut given = config::read_properties_of(arguments.value("command-config"))
+        .map_err(failed("Failed to load admin client properties"))?;
     let servers = arguments.value("bootstrap-server").unwrap_or_default();
     given.insert(config::BOOTSTRAP_SERVERS.to_owned(), servers.to_owned());
     Ok(Client::new(ClientConfig::admin(given).map_err(Failure::Uncaught)?))

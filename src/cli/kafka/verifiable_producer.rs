@@ -88,10 +88,8 @@ pub fn from_file(arguments: &Arguments, old: &'static str) -> Result<BTreeMap<St
             "Option --{old} has been deprecated and will be removed in a future version. Use --command-config instead."
         );
     }
-    match arguments.value(old).or(arguments.value("command-config")) {
-        Some(path) => config::read_properties(path.as_ref()).map_err(|error| arguments.fault(error.message())),
-        None => Ok(BTreeMap::new()),
-    }
+    config::read_properties_of(arguments.value(old).or(arguments.value("command-config")))
+        .map_err(|error| arguments.fault(error.message()))
 }
 
 /// Keys and values of the records, one after the other.

@@ -1,7 +1,6 @@
 //! Changes settings.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::{Entities, EntityType, describe, quotas};
 use crate::cli::kafka::options::Options;
@@ -85,10 +84,7 @@ async fn resource(
 
 /// What `--add-config` and `--add-config-file` say.
 fn added(options: &Options) -> Result<BTreeMap<String, String>, Error> {
-    let mut added = match options.value("add-config-file")? {
-        Some(path) => config::read_properties(Path::new(path))?,
-        None => BTreeMap::new(),
-    };
+    let mut added = config::read_properties_of(options.value("add-config-file")?)?;
     if let Some(text) = options.value("add-config")? {
         added.extend(pairs(text)?);
     }
