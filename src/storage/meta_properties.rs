@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tracing::info;
 
+use crate::clock::DateTime;
 use crate::config::properties;
 use crate::storage::disk::{Disk, is_full};
 use crate::storage::partition_metadata;
@@ -151,27 +152,11 @@ pub fn random_cluster_id() -> String {
 
 /// A time as `java.util.Date.toString` prints it where the time zone is UTC: `Sun Nov 29 13:54:58 UTC 2026`.
 fn java_date(ms: i64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = ms.max(0) / 1000;
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years are counted from March of year 0, so that a leap day is the last of its year; 400 of them have 146,097 days.
-    let shifted = days + 719_468;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12;
-    let year = year_of_era + shifted / 146_097 * 400 + i64::from(month < 2);
-    format!(
-        "{} {} {day:02} {:02}:{:02}:{:02} UTC {year}",
-        DAYS[(days % 7) as usize],
-        MONTHS[month as usize],
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
+    let DateTime { year, month, day, weekday, hour, minute, second, .. } = DateTime::utc(ms);
+    let (weekday, month) = (DAYS[weekday as usize], MONTHS[month as usize - 1]);
+    format!("{weekday} {month} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}")
 }
 
 /// Why the directories of a node do not belong together, or not to it. The start stops.

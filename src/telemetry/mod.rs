@@ -10,7 +10,6 @@ mod levels;
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -26,6 +25,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry};
 
+use crate::clock::DateTime;
 use levels::LogLevels;
 pub use levels::{LogLevel, ROOT_LOGGER, log_levels, set_log_level};
 
@@ -58,7 +58,7 @@ pub fn init_with(otherwise: &str) -> Result<(), TelemetryError> {
 
 /// A line as the log has it, for what is to be printed whatever the log lets through.
 pub fn info_line(message: &str, logger: &str) -> String {
-    format!("[{}] {} {message} ({logger})\n", Timestamp(SystemTime::now()), Level::INFO)
+    format!("[{}] {} {message} ({logger})\n", DateTime::now(), Level::INFO)
 }
 
 fn subscriber<W>(writer: W, levels: LogLevels) -> impl Subscriber + Send + Sync + for<'a> LookupSpan<'a>
@@ -107,7 +107,7 @@ where
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
         let text = EventText::of(event);
-        writeln!(writer, "[{}] {} {text} ({})", Timestamp(SystemTime::now()), metadata.level(), metadata.target())
+        writeln!(writer, "[{}] {} {text} ({})", DateTime::now(), metadata.level(), metadata.target())
     }
 }
 
@@ -149,33 +149,6 @@ impl fmt::Display for EventText {
         }
         Ok(())
     }
-}
-
-/// `2026-11-29 16:00:00,123`
-struct Timestamp(SystemTime);
-
-impl fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let since = self.0.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (year, month, day) = civil_date((since.as_secs() / 86_400) as i64);
-        let second = since.as_secs() % 86_400;
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        write!(f, "{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02},{:03}", since.subsec_millis())
-    }
-}
-
-/// Year, month and day of a day counted from 1970-01-01; the proleptic Gregorian calendar in eras of 400 years, each
-/// beginning on a first of March so that leap days come last.
-fn civil_date(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
 /// An event that was logged.
@@ -223,7 +196,6 @@ impl<S: Subscriber> Layer<S> for CaptureLayer {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::time::Duration;
 
     use tracing::{debug, info, warn};
 
@@ -288,18 +260,6 @@ mod tests {
         }
         let error = levels(|name| (name == "OTTLA_LOG").then(|| "ottla=loud".to_owned()), "").err().unwrap();
         assert!(error.to_string().starts_with("OTTLA_LOG: "), "{error}");
-    }
-
-    #[test]
-    fn timestamps_are_utc() {
-        let text = |seconds, millis| {
-            Timestamp(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(millis)).to_string()
-        };
-        assert_eq!(text(0, 0), "1970-01-01 00:00:00,000");
-        assert_eq!(text(951_782_399, 999), "2000-02-28 23:59:59,999");
-        assert_eq!(text(951_782_400, 0), "2000-02-29 00:00:00,000");
-        assert_eq!(text(1_796_054_400, 5), "2026-11-30 16:00:00,005");
-        assert_eq!(text(4_107_542_400, 0), "2100-03-01 00:00:00,000");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `kafka-consumer-perf-test`: reads many records, and tells how fast they came.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -10,7 +10,8 @@ use super::options::{Kind, Options, Spec};
 use super::topic_filter::subscription;
 use super::{Stop, complain, conclude, say};
 use crate::client::consumer::Subscription;
-use crate::client::{Consumer, ConsumerConfig, Error, block_on, config, log};
+use crate::client::{Consumer, ConsumerConfig, Error, block_on, config};
+use crate::clock::DateTime;
 
 const ABOUT: &str = "This tool is used to verify the consumer performance.";
 const POLL: Duration = Duration::from_millis(100);
@@ -129,7 +130,7 @@ impl Test {
 
     async fn run(self) -> Result<(), Error> {
         let mut consumer = Consumer::subscribed(self.config.clone(), self.subscription.clone());
-        let (begun, begun_at) = (SystemTime::now(), Instant::now());
+        let (begun, begun_at) = (DateTime::now(), Instant::now());
         let mut read = Read::default();
         let mut last = (Instant::now(), Read::default(), Duration::ZERO);
         let mut last_record = Instant::now();
@@ -145,7 +146,7 @@ impl Test {
             if last.0.elapsed() >= self.every {
                 if self.details {
                     let joining = consumer.joining() - last.2;
-                    let time = self.date(SystemTime::now());
+                    let time = self.date(DateTime::now());
                     say!("{time}, 0, {}", read.since(&last.1, last.0.elapsed(), joining, read));
                 }
                 last = (Instant::now(), read, consumer.joining());
@@ -160,7 +161,7 @@ impl Test {
         let (elapsed, joining) = (begun_at.elapsed(), consumer.joining());
         if !self.details {
             let line = read.since(&Read::default(), elapsed, joining, read);
-            say!("{}, {}, {line}", self.date(begun), self.date(SystemTime::now()));
+            say!("{}, {}, {line}", self.date(begun), self.date(DateTime::now()));
         }
         if self.metrics {
             say!("\n{:<60} Value", "Metric Name");
@@ -172,8 +173,8 @@ impl Test {
     }
 
     /// A time as the pattern has it: runs of `y`, `M`, `d`, `H`, `m`, `s`, `S`, texts in quotes, and whatever else stands there.
-    fn date(&self, at: SystemTime) -> String {
-        let fields = log::utc(at);
+    fn date(&self, at: DateTime) -> String {
+        let fields = [at.year, at.month, at.day, at.hour, at.minute, at.second, at.ms];
         let (mut text, mut rest, mut quoted) = (String::new(), self.date_format.as_str(), false);
         while let Some(letter) = rest.chars().next() {
             if let Some(behind) = rest.strip_prefix("''") {
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn times_follow_the_pattern() {
         let mut test = Test::new(&options("--topic t --bootstrap-server a:1 --num-records 5")).unwrap();
-        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(951_782_400_007);
+        let at = DateTime::utc(951_782_400_007);
         assert_eq!(test.date(at), "2000-02-29 00:00:00:007");
         test.date_format = "yy 'o''clock' H".to_owned();
         assert_eq!(test.date(at), "00 o'clock 0");
