@@ -118,7 +118,6 @@ pub struct CleanerBuffers {
 pub struct Cleaner {
     map: OffsetMap,
     reader: BatchReader,
-    output: Vec<u8>,
     io_bytes: usize,
     filter: BatchFilter,
     decompressed: Vec<u8>,
@@ -142,7 +141,6 @@ impl Cleaner {
         Cleaner {
             map: OffsetMap::new(buffers.dedupe_bytes, buffers.dedupe_load_factor),
             reader: BatchReader { buffer: Vec::new(), size: io_bytes, filled: 0 },
-            output: Vec::new(),
             io_bytes,
             filter: BatchFilter::new(),
             decompressed: Vec::new(),
@@ -162,6 +160,7 @@ impl Cleaner {
         let result = self.clean_target(&target, wanted, clock.now_ms(), &mut stats);
         stats.map_utilization = self.map.utilization();
         self.map.release();
+        self.restore_buffers();
         stats.took = clock.monotonic().saturating_sub(began);
         match result {
             Ok(()) => Ok(stats),
@@ -386,10 +385,10 @@ impl Cleaner {
                         delete_retention_ms: config.delete_retention_ms,
                         now_ms,
                     };
-                    let start = self.output.len();
+                    let start = writer.output.len();
                     let filtered = self
                         .filter
-                        .filter(&round, transactions, &target.last_records, &batch, &mut self.output)
+                        .filter(&round, transactions, &target.last_records, &batch, &mut writer.output)
                         .map_err(|reason| walk.bad(reason))?;
                     is_unchanged &= filtered.is_unchanged;
                     stats.records_read += filtered.records_read;
@@ -402,19 +401,19 @@ impl Cleaner {
                     if let Some(aborted) = filtered.retained_abort {
                         cleaned.append_aborted(&aborted).map_err(txn_io).map_err(disk_error)?;
                     }
-                    if self.output.len() >= self.io_bytes {
-                        stats.bytes_written += self.output.len() as u64;
-                        writer.write(&mut self.output)?;
+                    if writer.output.len() >= self.io_bytes {
+                        stats.bytes_written += writer.write()? as u64;
                     }
                 }
                 let (read, needed) = (chunk.len(), walk.needed);
                 stats.bytes_read += at as u64;
-                stats.bytes_written += self.output.len() as u64;
-                let written = writer.write(&mut self.output)?;
+                let written = writer.write()?;
+                stats.bytes_written += written as u64;
                 self.throttle(target, at + written)?;
                 self.reader.made_progress(&walk, at, read, needed, size)?;
             }
             self.restore_buffers();
+            shrink(&mut writer.output, self.io_bytes);
         }
         Ok(is_unchanged)
     }
@@ -422,12 +421,15 @@ impl Cleaner {
     /// Gives back what a large batch has taken.
     fn restore_buffers(&mut self) {
         self.reader.size = self.io_bytes;
-        for buffer in [&mut self.reader.buffer, &mut self.output, &mut self.decompressed] {
-            if buffer.capacity() > 2 * self.io_bytes {
-                *buffer = Vec::new();
-            }
-        }
+        shrink(&mut self.reader.buffer, self.io_bytes);
+        shrink(&mut self.decompressed, self.io_bytes);
         self.filter.restore(self.io_bytes);
+    }
+}
+
+fn shrink(buffer: &mut Vec<u8>, io_bytes: usize) {
+    if buffer.capacity() > 2 * io_bytes {
+        *buffer = Vec::new();
     }
 }
 
@@ -520,6 +522,8 @@ impl<'a> Walk<'a> {
 /// Writes a cleaned segment and its indexes.
 struct CleanedWriter<'a> {
     segment: &'a LogSegment,
+    /// What is to be written yet. It is this segment's alone: when a cleaning ends early, it goes with it.
+    output: Vec<u8>,
     index_interval: u64,
     since_index_entry: u64,
     written_back: u64,
@@ -527,7 +531,7 @@ struct CleanedWriter<'a> {
 
 impl<'a> CleanedWriter<'a> {
     fn new(segment: &'a LogSegment, index_interval: u64) -> CleanedWriter<'a> {
-        CleanedWriter { segment, index_interval, since_index_entry: 0, written_back: 0 }
+        CleanedWriter { segment, output: Vec::new(), index_interval, since_index_entry: 0, written_back: 0 }
     }
 
     /// Notes a batch that stands at `at` in what is going to be written.
@@ -543,16 +547,16 @@ impl<'a> CleanedWriter<'a> {
         Ok(())
     }
 
-    /// Writes and empties `output`; returns its size.
-    fn write(&mut self, output: &mut Vec<u8>) -> Result<usize, CleanError> {
-        let written = output.len();
+    /// Writes and empties the output; returns its size.
+    fn write(&mut self) -> Result<usize, CleanError> {
+        let written = self.output.len();
         if written == 0 {
             return Ok(0);
         }
-        self.segment.write(&mut [IoSlice::new(output)]).map_err(disk_error)?;
+        self.segment.write(&mut [IoSlice::new(&self.output)]).map_err(disk_error)?;
         let end = self.segment.size() + written as u64;
         self.segment.publish(end);
-        output.clear();
+        self.output.clear();
         if end - self.written_back >= WRITEBACK_BYTES {
             // A hint.
             let _ = self.segment.start_writeback(self.written_back, end - self.written_back);

@@ -76,6 +76,8 @@ struct Model {
     config: Arc<TopicConfig>,
     log: Arc<Log>,
     context: LogContext,
+    /// Of a thread that goes on whatever happens; with room for everything, and for little.
+    cleaners: [Cleaner; 2],
     records: BTreeMap<i64, Written>,
     transactions: Vec<Fate>,
     first_offsets: Vec<i64>,
@@ -136,6 +138,9 @@ impl Model {
             config,
             log,
             context,
+            cleaners: [24 * 4000, 24 * 8].map(|dedupe_bytes| {
+                cleaner_with(CleanerBuffers { dedupe_bytes, dedupe_load_factor: 0.9, io_bytes: 4096 })
+            }),
             records: BTreeMap::new(),
             transactions: Vec::new(),
             first_offsets: Vec::new(),
@@ -335,15 +340,10 @@ impl Model {
             for (_, record) in self.records.range_mut(..to_clean.first_uncleanable_offset.0) {
                 record.met_ms.get_or_insert(now_ms);
             }
-            let small = self.random.random_bool(0.1);
-            let mut cleaner = cleaner_with(CleanerBuffers {
-                dedupe_bytes: if small { 24 * 8 } else { 24 * 4000 },
-                dedupe_load_factor: 0.9,
-                io_bytes: 4096,
-            });
+            let cleaner = usize::from(self.random.random_bool(0.1));
             let running = self.log.cleaning.try_begin().unwrap();
             self.say(format_args!("clean {to_clean:?}"));
-            match cleaner.clean(&self.log, &to_clean) {
+            match self.cleaners[cleaner].clean(&self.log, &to_clean) {
                 Ok(stats) => {
                     self.log.note_cleaned(stats.end_offset, stats.truncations);
                     self.coverage.cleanings += 1;

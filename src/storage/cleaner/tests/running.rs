@@ -279,6 +279,50 @@ fn a_full_disk_costs_only_the_cleaning() {
     assert!(single.clean().unwrap().records_written < 40);
 }
 
+/// A thread's cleaner goes from log to log, however its work on the one before has ended.
+#[test]
+fn nothing_of_a_log_gets_into_the_next() {
+    let of_next = |cleaner: &mut Cleaner| {
+        let next = Single::new(RealDisk::new(), compacted());
+        fill(&next.log, 60);
+        clean_if_due(&next.log, &next.context, cleaner).unwrap().unwrap();
+        read_batches(&next.log)
+    };
+    let expected = of_next(&mut cleaner());
+
+    let mut used = cleaner();
+    let damaged = Single::new(RealDisk::new(), compacted());
+    for _ in 0..10 {
+        append(&damaged.log, 5, 1000);
+    }
+    fill(&damaged.log, 60);
+    clean_if_due(&damaged.log, &damaged.context, &mut used).unwrap().unwrap();
+    // In what is clean already, so that it is met when some of it is written again.
+    let path = damaged.dir.path().join("t-0/00000000000000000000.log");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let last = batches(&bytes).map(|batch| batch.unwrap().bytes().len()).last().unwrap();
+    assert!(bytes.len() > last, "there are batches before the damaged one");
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    fill(&damaged.log, 60);
+    let result = clean_if_due(&damaged.log, &damaged.context, &mut used).unwrap();
+    assert!(matches!(result, Err(CleanError::Uncleanable(_))), "{result:?}");
+    assert!(of_next(&mut used) == expected);
+
+    let (disk, faults) = FaultyDisk::with_faults();
+    let full = Single::new(disk, compacted());
+    fill(&full.log, 60);
+    for room in [0, 100, 1500] {
+        faults.room.store(room, Ordering::Relaxed);
+        let result = clean_if_due(&full.log, &full.context, &mut used).unwrap();
+        assert!(matches!(result, Err(CleanError::NoRoom(_))), "{result:?}");
+        assert!(of_next(&mut used) == expected, "{room}");
+    }
+    faults.room.store(-1, Ordering::Relaxed);
+    clean_if_due(&full.log, &full.context, &mut used).unwrap().unwrap();
+    assert!(read_batches(&full.log) == expected);
+}
+
 #[test]
 fn a_disk_that_fails_takes_the_log_offline() {
     let (disk, faults) = FaultyDisk::with_faults();
