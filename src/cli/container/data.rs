@@ -13,6 +13,9 @@ pub(super) const USER: u32 = 1000;
 /// Root's group, in which any user of a platform that gives out ids is.
 pub(super) const GROUP: u32 = 0;
 
+/// Of a file's mode.
+const GROUP_WRITES: u32 = 0o020;
+
 /// Directories within directories, at most: no log directory has so many.
 const DEPTH: usize = 8;
 
@@ -90,6 +93,15 @@ fn problem(directory: &Path) -> Option<String> {
     // The directory itself, or the nearest above it that is there.
     let owner = directory.ancestors().find_map(|dir| Some((dir, fs::metadata(dir).ok()?)));
     Some(match (error.kind(), owner) {
+        (io::ErrorKind::PermissionDenied, Some((found, metadata)))
+            if metadata.gid() == GROUP && metadata.mode() & GROUP_WRITES != 0 =>
+        {
+            format!(
+                "{shown} cannot be written: {} belongs to group {GROUP}, in which this user {user} is not; run the container as \
+                 {user}:{GROUP} (docker run --user {user}:{GROUP} …, or user: \"{user}:{GROUP}\" in the compose file)",
+                found.display()
+            )
+        }
         (io::ErrorKind::PermissionDenied, Some((found, metadata))) => format!(
             "{shown} cannot be written: {} belongs to user {}, and this is user {user}; start the container once as root (docker \
              run --user 0 …, or user: \"0\" in the compose file), which gives it to user {USER}, or run chown -R {user} on it",
