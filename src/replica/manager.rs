@@ -24,6 +24,7 @@ use crate::metadata::image::{
     ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage, PartitionRegistration, TopicImage,
 };
 use crate::storage::cleaner::CleanerConfig;
+use crate::storage::log::ChangeError;
 use crate::storage::manager::{CreateError, LogLookupError, LogManager, NewLog};
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
@@ -454,8 +455,10 @@ impl ReplicaManager {
             partition.delete_old_segments(now_ms);
         }
         for (partition, log) in self.logs.futures() {
-            if let Err(error) = log.delete_old_segments(now_ms, log.log_end_offset()) {
-                warn!(%partition, %error, "cannot delete old segments of a future log");
+            match log.delete_old_segments(now_ms, log.log_end_offset()) {
+                // The move may have ended since, or its directory failed, which was told where it was found.
+                Ok(_) | Err(ChangeError::Offline | ChangeError::Moved) => {}
+                Err(error) => warn!(%partition, %error, "cannot delete old segments of a future log"),
             }
         }
     }

@@ -251,7 +251,7 @@ impl ReplicaMoves {
             // Retention was faster than the copy.
             CopyError::Read(ReadError::OutOfRange { .. }) => return Turn::GoOn,
             CopyError::Read(ReadError::Io(error)) => moved.logs.current.disk_failed(error),
-            CopyError::Append(AppendError::Offline) | CopyError::Change(ChangeError::Offline) => {}
+            CopyError::Append(AppendError::Offline) | CopyError::Change(ChangeError::Offline | ChangeError::Moved) => {}
             error => error!(%partition, %error, "the replica cannot be moved; it stays where it is"),
         }
         moved.logs.current.pause_cleaning(false);

@@ -180,7 +180,8 @@ struct Leadership {
 /// See the module.
 pub struct Partition {
     topic_partition: TopicPartition,
-    /// Replaced, under the leadership's lock, when it was moved to another log directory.
+    /// Replaced when it was moved to another log directory. That is done under the leadership's lock, from before the old
+    /// one says that it was moved until the new one is here.
     log: ArcSwap<Log>,
     /// Held for reading over an append, so that no append outlives the leadership it was checked against.
     leadership: RwLock<Leadership>,
@@ -217,6 +218,8 @@ impl Partition {
     }
 
     pub fn update_config(&self, config: Arc<TopicConfig>) {
+        // A copy that takes over now would have the settings of before.
+        let _no_move = self.leadership.read();
         self.log.load().update_config(config);
     }
 
@@ -416,13 +419,13 @@ impl Partition {
         }
     }
 
-    /// Changes the log that there is; the one to which the change went may have been moved away meanwhile.
-    fn change<T>(&self, act: impl Fn(&Log) -> Result<T, ChangeError>) -> Result<T, ChangeError> {
+    /// Changes the log that there is. Where the one to which the change went was moved away, it waits for the new one.
+    pub(super) fn change<T>(&self, act: impl Fn(&Log) -> Result<T, ChangeError>) -> Result<T, ChangeError> {
         loop {
             let log = self.log.load_full();
             match act(&log) {
-                Err(ChangeError::Offline) if !Arc::ptr_eq(&log, &self.log.load()) => {}
-                Err(error @ (ChangeError::Io(_) | ChangeError::Offline)) => {
+                Err(ChangeError::Moved) if !Arc::ptr_eq(&log, &self.settled_log()) => {}
+                Err(error @ (ChangeError::Io(_) | ChangeError::Offline | ChangeError::Moved)) => {
                     self.set_offline();
                     return Err(error);
                 }
@@ -431,16 +434,29 @@ impl Partition {
         }
     }
 
-    /// A disk that fails under a read fails its directory, as in Kafka.
-    fn on_read_error(&self, log: &Arc<Log>, error: &ReadError) {
-        if let ReadError::Io(error) = error
-            && is_disk_failure(error)
-        {
-            log.disk_failed(error);
-            if Arc::ptr_eq(log, &self.log.load()) {
-                self.set_offline();
+    /// Reads the log that there is. A disk that fails under it fails its directory, as in Kafka; but the files of a log that
+    /// was moved away meanwhile may be gone, and the new one has all that it had.
+    fn reading<T>(&self, act: impl Fn(&Log) -> Result<T, PartitionReadError>) -> Result<T, PartitionReadError> {
+        loop {
+            let log = self.log.load_full();
+            match act(&log) {
+                Err(PartitionReadError::Log(ReadError::Io(_))) if !Arc::ptr_eq(&log, &self.log.load()) => {}
+                Err(PartitionReadError::Log(ReadError::Io(error))) if is_disk_failure(&error) => {
+                    log.disk_failed(&error);
+                    if log.is_failed() {
+                        self.set_offline();
+                    }
+                    return Err(ReadError::Io(error).into());
+                }
+                result => return result,
             }
         }
+    }
+
+    /// The log, once nobody is about to put another one in its place. Not for those that hold the leadership.
+    fn settled_log(&self) -> Arc<Log> {
+        let _no_move = self.leadership.read();
+        self.log.load_full()
     }
 
     /// Has `replace` put another log in the place of this partition's, while nobody appends.
@@ -491,7 +507,10 @@ impl Partition {
                 None => LeaderError::NotLeaderOrFollower.into(),
             });
         }
-        let log = self.log.load_full();
+        self.reading(|log| self.read_from(log, fetch, wait))
+    }
+
+    fn read_from(&self, log: &Log, fetch: &PartitionFetch, wait: Wait) -> Result<PartitionRead, PartitionReadError> {
         let high_watermark = self.high_watermark();
         let last_stable_offset = self.last_stable_offset();
         let log_start_offset = log.log_start_offset();
@@ -512,15 +531,13 @@ impl Partition {
             has_more: false,
         };
         if let Some(last_fetched_epoch) = fetch.last_fetched_epoch {
-            read.diverging_epoch = self.diverging_epoch(fetch, last_fetched_epoch, log_start_offset, log_end_offset)?;
+            read.diverging_epoch = diverging_epoch(log, fetch, last_fetched_epoch, log_start_offset, log_end_offset)?;
             if read.diverging_epoch.is_some() {
                 return Ok(read);
             }
         }
         let max_bytes = fetch.max_bytes.max(0) as usize;
-        let found = log
-            .read(fetch.fetch_offset, max_bytes, upper_bound, fetch.min_one_batch, wait)
-            .inspect_err(|error| self.on_read_error(&log, error))?;
+        let found = log.read(fetch.fetch_offset, max_bytes, upper_bound, fetch.min_one_batch, wait)?;
         if fetch.max_bytes < 0 && fetch.fetch_offset < log_end_offset {
             return Err(PartitionReadError::NegativeSize);
         }
@@ -530,30 +547,10 @@ impl Partition {
             return Ok(read);
         }
         if committed && !found.slice.is_empty() {
-            let aborted = log
-                .aborted_transactions_in(&found, fetch.fetch_offset, wait)
-                .inspect_err(|error| self.on_read_error(&log, error))?;
-            read.aborted_transactions = Some(aborted);
+            read.aborted_transactions = Some(log.aborted_transactions_in(&found, fetch.fetch_offset, wait)?);
         }
         read.records = found.slice;
         Ok(read)
-    }
-
-    /// Where this log and that of a fetcher, whose last record is of `last_fetched_epoch`, part ways (KIP-595).
-    fn diverging_epoch(
-        &self,
-        fetch: &PartitionFetch,
-        last_fetched_epoch: LeaderEpoch,
-        log_start_offset: Offset,
-        log_end_offset: Offset,
-    ) -> Result<Option<EpochEndOffset>, ReadError> {
-        let out_of_range = || ReadError::OutOfRange { offset: fetch.fetch_offset, log_start_offset, log_end_offset };
-        let end = self.log.load().end_offset_for_epoch(last_fetched_epoch).ok_or_else(out_of_range)?;
-        if fetch.fetch_offset < log_start_offset {
-            return Err(out_of_range());
-        }
-        let diverges = end.leader_epoch < last_fetched_epoch || end.end_offset < fetch.fetch_offset;
-        Ok(diverges.then_some(end))
     }
 
     /// Where an epoch ends (OffsetForLeaderEpoch).
@@ -578,7 +575,16 @@ impl Partition {
     ) -> Result<Option<TimestampOffset>, PartitionReadError> {
         let leadership = *self.leadership.read();
         self.check_leader(&leadership, current_leader_epoch, fetch_only_leader)?;
-        let log = self.log.load_full();
+        self.reading(|log| self.find_offset(log, spec, isolation, leadership.leader_epoch))
+    }
+
+    fn find_offset(
+        &self,
+        log: &Log,
+        spec: OffsetSpec,
+        isolation: FetchIsolation,
+        leader_epoch: LeaderEpoch,
+    ) -> Result<Option<TimestampOffset>, PartitionReadError> {
         let last_fetchable = match isolation {
             FetchIsolation::LogEnd => log.log_end_offset(),
             FetchIsolation::HighWatermark => self.high_watermark(),
@@ -589,7 +595,7 @@ impl Partition {
                 return Ok(Some(TimestampOffset {
                     timestamp: -1,
                     offset: last_fetchable,
-                    leader_epoch: Some(leadership.leader_epoch),
+                    leader_epoch: Some(leader_epoch),
                 }));
             }
             OffsetSpec::Earliest => {
@@ -597,12 +603,8 @@ impl Partition {
                 let leader_epoch = log.leader_epoch_at(offset);
                 return Ok(Some(TimestampOffset { timestamp: -1, offset, leader_epoch }));
             }
-            OffsetSpec::MaxTimestamp => {
-                log.max_timestamp_offset().inspect_err(|error| self.on_read_error(&log, error))?
-            }
-            OffsetSpec::Timestamp(timestamp) => {
-                log.offset_for_timestamp(timestamp).inspect_err(|error| self.on_read_error(&log, error))?
-            }
+            OffsetSpec::MaxTimestamp => log.max_timestamp_offset()?,
+            OffsetSpec::Timestamp(timestamp) => log.offset_for_timestamp(timestamp)?,
         };
         Ok(found.filter(|found| found.offset < last_fetchable))
     }
@@ -672,6 +674,23 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.partition.watchers.remove(self.id);
     }
+}
+
+/// Where this log and that of a fetcher, whose last record is of `last_fetched_epoch`, part ways (KIP-595).
+fn diverging_epoch(
+    log: &Log,
+    fetch: &PartitionFetch,
+    last_fetched_epoch: LeaderEpoch,
+    log_start_offset: Offset,
+    log_end_offset: Offset,
+) -> Result<Option<EpochEndOffset>, ReadError> {
+    let out_of_range = || ReadError::OutOfRange { offset: fetch.fetch_offset, log_start_offset, log_end_offset };
+    let end = log.end_offset_for_epoch(last_fetched_epoch).ok_or_else(out_of_range)?;
+    if fetch.fetch_offset < log_start_offset {
+        return Err(out_of_range());
+    }
+    let diverges = end.leader_epoch < last_fetched_epoch || end.end_offset < fetch.fetch_offset;
+    Ok(diverges.then_some(end))
 }
 
 fn validation_config<'a>(

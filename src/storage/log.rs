@@ -160,6 +160,9 @@ pub enum ChangeError {
     /// The disk failed earlier, or the log was closed or deleted: KAFKA_STORAGE_ERROR.
     #[error("the log is offline")]
     Offline,
+    /// No failure: a copy in another log directory has taken the log's place, and is to be asked instead.
+    #[error("the log was moved to another log directory")]
+    Moved,
 }
 
 /// Records read: where they lie, not yet the bytes.
@@ -375,6 +378,8 @@ impl RecentBatches {
 pub(super) const OPEN: u8 = 0;
 pub(super) const FAILED: u8 = 1;
 pub(super) const CLOSED: u8 = 2;
+/// A copy has taken its place. It stays so, whatever else happens to it.
+pub(super) const MOVED: u8 = 3;
 
 impl Log {
     /// Opens the log in `params.dir`, or makes an empty one; after a crash, reads what may not be on disk. Long only
@@ -433,9 +438,19 @@ impl Log {
         self.segments.load().iter().map(info).collect()
     }
 
-    /// The disk failed, or the log was closed or deleted.
+    /// It takes nothing any more: the disk failed, or the log was closed, deleted or moved.
     pub fn is_offline(&self) -> bool {
         self.state.load(Ordering::Acquire) != OPEN
+    }
+
+    /// The disk failed under it.
+    pub fn is_failed(&self) -> bool {
+        self.state.load(Ordering::Acquire) == FAILED
+    }
+
+    /// A copy has taken its place, and holds all that it held.
+    pub fn is_moved(&self) -> bool {
+        self.state.load(Ordering::Acquire) == MOVED
     }
 
     /// The epoch in which the leader wrote (or would write) the record at `offset`.

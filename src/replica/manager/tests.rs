@@ -13,8 +13,8 @@ use crate::replica::{FetchIsolation, LeaderError, OffsetSpec, PartitionAppendErr
 use crate::storage::background::Background;
 use crate::storage::faulty_disk::{Faults, FaultyDisk};
 use crate::storage::file_cache::FileCache;
-use crate::storage::log::LogContext;
-use crate::storage::manager::LogManagerConfig;
+use crate::storage::log::{ChangeError, HandoverError, LogContext};
+use crate::storage::manager::{FutureLog, LogManagerConfig};
 use crate::types::{BrokerId, DirectoryId, LeaderEpoch};
 
 const NOW_MS: i64 = 1_000_000;
@@ -386,6 +386,61 @@ fn a_partition_serves_while_it_moves() {
     let now = node.logs.directory_of(&name).unwrap();
     assert_eq!(told, [((id(1), PartitionId(0)), now)]);
     assert!(futures_util::FutureExt::now_or_never(node.replicas.assignments().take(9)).is_none());
+}
+
+/// Begins to move `t-0` of a node to the other directory, and copies all of it.
+fn copied(node: &Node) -> FutureLog {
+    let name = TopicPartition::new("t", 0);
+    let from = node.logs.directory_of(&name).unwrap();
+    let to = node.logs.log_dirs().into_iter().find(|dir| dir.id != from).unwrap();
+    let logs = node.logs.create_future(&name, to.path.to_str().unwrap()).unwrap().unwrap();
+    while logs.future.copy_from(&logs.current).unwrap() > 0 {}
+    logs
+}
+
+/// Retention, or whoever changes a log, may come just when the log has been handed over and the partition does not have
+/// the new one yet. It took the old one, which refuses, for failed: the partition was offline until a restart.
+#[test]
+fn who_comes_to_a_log_that_was_handed_over_waits_for_the_new_one() {
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0)]);
+    let moved = node.partition("t", 0).unwrap();
+    for _ in 0..3 {
+        append(&moved, 10).unwrap();
+    }
+    let logs = copied(&node);
+    let (refused_in, refused) = std::sync::mpsc::channel();
+    let changer = std::thread::scope(|scope| {
+        let mut changer = None;
+        let mut exchange = None;
+        let exchanged = moved.replace_log(|_| {
+            exchange = Some(node.logs.replace_with_future(moved.topic_partition())?);
+            changer = Some(scope.spawn(|| {
+                moved.change(|log| {
+                    log.advance_log_start_offset(Offset(2)).inspect_err(|error| {
+                        refused_in.send(matches!(error, ChangeError::Moved)).unwrap();
+                    })
+                })
+            }));
+            // It has met the old one, and can only go on to the new one.
+            assert!(refused.recv().unwrap());
+            Ok::<_, HandoverError>(logs.future.clone())
+        });
+        exchanged.unwrap();
+        node.logs.finish_exchange(exchange.unwrap());
+        changer.unwrap().join().unwrap()
+    });
+    assert!(changer.unwrap());
+    assert_eq!((moved.log_start_offset(), logs.current.log_start_offset()), (Offset(2), Offset(0)));
+    // Once it is done, nobody who still holds the old one takes it for failed, either: what it had is durable.
+    assert!(matches!(logs.current.delete_old_segments(NOW_MS, Offset(3)), Err(ChangeError::Moved)));
+    assert!(logs.current.is_moved() && !logs.current.is_failed());
+    logs.current.flush(Offset(3)).unwrap();
+    logs.current.close().unwrap();
+    logs.current.disk_failed(&std::io::Error::from_raw_os_error(5));
+    assert_eq!(node.logs.log_dirs().iter().filter(|dir| dir.is_online).count(), 2);
+    append(&moved, 10).unwrap();
+    assert_eq!(moved.delete_records(Some(Offset(3))).unwrap(), Offset(3));
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn delete(replicas: &ReplicaManager, topic: &str, partition: PartitionId, offset
         DeleteRecordsError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
         DeleteRecordsError::Log(error) => match error {
             ChangeError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
-            ChangeError::Io(_) | ChangeError::Offline => ErrorCode::KafkaStorageError,
+            ChangeError::Io(_) | ChangeError::Offline | ChangeError::Moved => ErrorCode::KafkaStorageError,
         },
     })
 }

@@ -340,7 +340,9 @@ impl Cleaner {
             }
             match log.replace_segments(&cleaned, sources, target.truncations) {
                 Ok(true) => Ok(true),
-                Ok(false) | Err(ChangeError::Offline | ChangeError::OutOfRange { .. }) => Err(CleanError::Aborted),
+                Ok(false) | Err(ChangeError::Offline | ChangeError::Moved | ChangeError::OutOfRange { .. }) => {
+                    Err(CleanError::Aborted)
+                }
                 Err(ChangeError::Io(error)) => Err(CleanError::Io(error)),
             }
         });

@@ -19,7 +19,9 @@ use crate::storage::file_name::{FileKind, FileName, FileState, MAX_BASE_OFFSET};
 use crate::storage::index_file::IndexError;
 use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::append::{index_io, producer_batch};
-use crate::storage::log::{ActiveSegment, CLOSED, ChangeError, FlushError, Log, LogEnd, OPEN, ReadError, Wait, Writer};
+use crate::storage::log::{
+    ActiveSegment, CLOSED, ChangeError, FlushError, Log, LogEnd, MOVED, OPEN, ReadError, Wait, Writer,
+};
 use crate::storage::producer_state::ProducerStateManager;
 use crate::storage::retention::{self, SegmentAge};
 use crate::storage::scan::{Frame, HeaderScan};
@@ -171,7 +173,7 @@ impl Log {
         let mut writer = self.writer.lock();
         match self.state.load(Ordering::Acquire) {
             OPEN => {}
-            CLOSED => return Ok(()),
+            CLOSED | MOVED => return Ok(()),
             _ => return Err(FlushError::offline()),
         }
         let result = self.close_files(&mut writer);
@@ -239,7 +241,9 @@ impl Log {
     fn close_as(&self, kind: DirectoryKind) -> io::Result<PathBuf> {
         let _exchange = self.exchange.lock();
         let _writer = self.writer.lock();
-        self.state.store(CLOSED, Ordering::Release);
+        if !self.is_moved() {
+            self.state.store(CLOSED, Ordering::Release);
+        }
         let name = directory_name::name_for(&self.topic_partition, kind).to_string();
         let renamed = self.dir.path().with_file_name(name);
         self.rename_dir(&renamed)?;
@@ -259,8 +263,10 @@ impl Log {
 
     /// Runs `act` unless the log is offline; an error of the disk in it takes it there.
     fn change<T>(&self, act: impl FnOnce() -> Result<T, ChangeError>) -> Result<T, ChangeError> {
-        if self.state.load(Ordering::Acquire) != OPEN {
-            return Err(ChangeError::Offline);
+        match self.state.load(Ordering::Acquire) {
+            OPEN => {}
+            MOVED => return Err(ChangeError::Moved),
+            _ => return Err(ChangeError::Offline),
         }
         act().inspect_err(|error| {
             if let ChangeError::Io(error) = error {

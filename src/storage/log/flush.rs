@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::storage::background::Lane;
 use crate::storage::known_bugs::{self, KnownBug};
-use crate::storage::log::{CorrectCheckpoints, Log, OPEN};
+use crate::storage::log::{CorrectCheckpoints, Log, MOVED, OPEN};
 use crate::types::Offset;
 
 /// Why records are not durable.
@@ -110,14 +110,20 @@ impl Log {
         failed.into_iter().for_each(|done| done(result.clone()));
     }
 
-    /// Makes all that is below the log's end now durable.
+    /// Makes all that is below the log's end now durable. Of a log that was moved it is, in the copy.
     pub(super) fn flush_all(&self) -> Result<(), FlushError> {
-        if self.state.load(Ordering::Acquire) != OPEN {
-            return Err(FlushError::offline());
+        match self.state.load(Ordering::Acquire) {
+            OPEN => {}
+            MOVED => return Ok(()),
+            _ => return Err(FlushError::offline()),
         }
-        self.sync_below(self.log_end_offset()).map_err(|error| {
+        self.sync_below(self.log_end_offset()).or_else(|error| {
             self.fail(&error);
-            FlushError::Failed(Arc::new(error))
+            // Moved meanwhile: its files may be gone.
+            match self.is_moved() {
+                true => Ok(()),
+                false => Err(FlushError::Failed(Arc::new(error))),
+            }
         })
     }
 

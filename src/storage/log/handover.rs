@@ -3,7 +3,8 @@
 //! A copy holds the same batches at the same offsets, see [`crate::storage::manager`]. What it cannot know from them is handed
 //! over here: leader epochs in which nothing was written, producers whose batches are gone, verifications that run, and
 //! how far the log was cleaned. All of it is on disk before the copy's directory gets the partition's name, and the log
-//! takes nothing any more when it has.
+//! takes nothing any more when it has: who comes to change it is told that it was moved ([`ChangeError::Moved`]), which is no
+//! failure, and goes to the copy. What was written is durable there, so a flush of the log succeeds.
 //!
 //! | step | after a crash here, the next start |
 //! |---|---|
@@ -19,7 +20,7 @@ use thiserror::Error;
 
 use crate::storage::disk::is_full;
 use crate::storage::log::flush::Done;
-use crate::storage::log::{CLOSED, ChangeError, Log, OPEN, Writer};
+use crate::storage::log::{ChangeError, Log, MOVED, OPEN, Writer};
 use crate::types::Offset;
 
 /// Why a copy did not take its log's place. The log goes on as before.
@@ -45,9 +46,10 @@ impl Confirmations {
 
 impl Log {
     /// Puts `copy` in the place of this log, by renaming it to `dir`. The caller has no other hand on the copy, and lets
-    /// nobody append meanwhile. Waits for the disk.
+    /// nobody append meanwhile; only retention may still come to the copy, and waits. Waits for the disk.
     pub(in crate::storage) fn hand_over_to(&self, copy: &Log, dir: &Path) -> Result<Confirmations, HandoverError> {
         let _exchange = self.exchange.lock();
+        let _exchange_in_copy = copy.exchange.lock();
         let writer = self.writer.lock();
         if self.state.load(Ordering::Acquire) != OPEN {
             return Err(HandoverError::Offline);
@@ -59,7 +61,7 @@ impl Log {
         copy.advance_log_start_offset(self.log_start_offset()).map_err(|error| match error {
             ChangeError::OutOfRange { .. } => HandoverError::Differs,
             ChangeError::Io(error) => HandoverError::Copy(error),
-            ChangeError::Offline => HandoverError::Copy(io::Error::other("it is offline")),
+            ChangeError::Offline | ChangeError::Moved => HandoverError::Copy(io::Error::other("it is offline")),
         })?;
         copy.take_over(self, &writer, end, dir).map_err(|error| {
             match is_full(&error) {
@@ -71,7 +73,7 @@ impl Log {
 
         let mut commits = self.commits.lock();
         self.recovery_point.fetch_max(end.0, Ordering::AcqRel);
-        self.state.store(CLOSED, Ordering::Release);
+        self.state.store(MOVED, Ordering::Release);
         Ok(Confirmations(commits.take(|_| true)))
     }
 
