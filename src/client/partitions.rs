@@ -70,7 +70,11 @@ async fn at_nodes<R>(
             let answer = ask(node, &partitions).await;
             let mut outcomes = outcomes.borrow_mut();
             match answer {
-                Ok(answers) => outcomes.extend(answers),
+                Ok(answers) => {
+                    let missing = || Error::new("org.apache.kafka.common.KafkaException", "The response has no answer");
+                    outcomes.extend(partitions.into_iter().map(|partition| (partition, Err(missing()))));
+                    outcomes.extend(answers);
+                }
                 Err(error) => outcomes.extend(partitions.into_iter().map(|partition| (partition, Err(error.clone())))),
             }
         }
@@ -120,15 +124,28 @@ pub async fn leaders(client: &Client, partitions: &[TopicPartition]) -> Result<V
 /// Sorts partitions as a Java `HashMap` lists them that they were put into one after the other.
 pub fn hash_map_order(partitions: &mut [TopicPartition]) {
     let table = java::grown_table(partitions.len());
-    partitions.sort_by_key(|partition| {
+    java::sort_by_hash(partitions, table, |partition| {
         let hash = (31 + partition.partition.0 as u32).wrapping_mul(31);
-        java::bucket(hash.wrapping_add(java::string_hash(&partition.topic)), table)
+        hash.wrapping_add(java::string_hash(&partition.topic))
     });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::ClientConfig;
+
+    /// A tool that looked for such a partition's outcome ended by a panic.
+    #[tokio::test]
+    async fn a_partition_that_no_answer_tells_of_is_not_passed_over() {
+        let given = [("bootstrap.servers".to_owned(), "a:1".to_owned())];
+        let client = Client::new(ClientConfig::admin(given.into()).unwrap());
+        let [told, missing] = [0, 1].map(|number| TopicPartition::new("t", number));
+        let ask = async |_: i32, _: &[TopicPartition]| Ok(vec![(told.clone(), Ok(7))]);
+        let outcomes = at_node(&client, "test", 1, &[told.clone(), missing.clone()], ask).await;
+        assert_eq!(outcomes[&told], Ok(7));
+        assert!(outcomes[&missing].is_err());
+    }
 
     #[test]
     fn the_order_is_javas() {

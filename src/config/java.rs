@@ -49,7 +49,7 @@ pub fn parse_integer<T: TryFrom<i64>>(text: &str) -> Option<T> {
 }
 
 /// `Double.parseDouble`, without hexadecimal notation.
-pub(super) fn parse_double(text: &str) -> Option<f64> {
+pub fn parse_double(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     match unsigned {
         "NaN" => return Some(f64::NAN),
@@ -92,14 +92,16 @@ pub(super) fn list_text<S: AsRef<str>>(items: &[S]) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// Sorts names as a `HashSet` or the key set of a `HashMap` lists them, whose table has so many buckets.
-pub fn hash_order(names: &mut [&str], table: u32) {
-    names.sort_by_key(|name| bucket(string_hash(name), table));
+/// Sorts keys as a `HashMap` or a `HashSet` lists them whose table has so many buckets, a power of two. Those of one bucket
+/// stay in their order.
+pub fn sort_by_hash<T>(keys: &mut [T], table: u32, hash: impl Fn(&T) -> u32) {
+    let bucket = |hash: u32| (hash ^ (hash >> 16)) & (table - 1);
+    keys.sort_by_cached_key(|key| bucket(hash(key)));
 }
 
-/// The bucket of a hash in a table of so many.
-pub fn bucket(hash: u32, table: u32) -> u32 {
-    (hash ^ (hash >> 16)) & (table - 1)
+/// The same for names.
+pub fn hash_order(names: &mut [&str], table: u32) {
+    sort_by_hash(names, table, |name| string_hash(name));
 }
 
 /// `String.hashCode`.
@@ -126,6 +128,12 @@ pub fn grown_table(entries: usize) -> u32 {
 pub fn sized_table(entries: usize) -> u32 {
     let made_for = (entries.max(1) as u32).next_power_of_two();
     if entries as u64 * 4 > u64::from(made_for) * 3 { made_for * 2 } else { made_for }
+}
+
+/// Buckets of a set that was made as a copy of so many elements.
+pub fn copied_table(elements: usize) -> u32 {
+    // Exact: a third more, cut off, plus one. Java does it in floats, which agree far beyond any number of partitions.
+    ((elements as u64 * 4 / 3 + 1) as u32).next_power_of_two().max(16)
 }
 
 /// `java.time.Duration.parse` of `P1DT2H3M4.5S`, in ms.
@@ -201,7 +209,18 @@ mod tests {
         let mut names = ["log.dirs", "node.id", "broker.id"];
         hash_order(&mut names, grown_table(3));
         assert_eq!(names, ["node.id", "broker.id", "log.dirs"]);
-        assert_eq!([grown_table(12), grown_table(13), grown_table(360)], [16, 32, 512]);
+        let mut numbers = [1, 5, 18, 33];
+        sort_by_hash(&mut numbers, 16, |&number| number);
+        assert_eq!(numbers, [1, 33, 18, 5], "beyond the table they wrap");
+    }
+
+    #[test]
+    fn tables_grow_as_javas() {
+        // Seen in OpenJDK 17.
+        let grown = [0, 1, 12, 13, 24, 25, 48, 49, 360].map(grown_table);
+        assert_eq!(grown, [16, 16, 16, 32, 32, 64, 64, 128, 512]);
+        let copied = [1, 11, 12, 13, 23, 24, 25, 48, 49].map(copied_table);
+        assert_eq!(copied, [16, 16, 32, 32, 32, 64, 64, 128, 128]);
     }
 
     #[test]

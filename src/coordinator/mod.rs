@@ -12,19 +12,15 @@ pub mod share;
 pub mod timers;
 pub mod transaction;
 
+use crate::config::java;
 use crate::types::PartitionId;
 
 /// The partition of a coordinator's topic that a group or transactional id lives in.
 pub fn partition_for(id: &str, partition_count: i32) -> PartitionId {
-    let hash = java_hash(id);
+    let hash = java::string_hash(id) as i32;
     // Java has no positive counterpart of the smallest int; Kafka takes 0.
     let positive = hash.checked_abs().unwrap_or(0);
     PartitionId(positive % partition_count.max(1))
-}
-
-/// `String.hashCode` of Java, by which Kafka places groups and transactions, and orders its hash tables.
-fn java_hash(text: &str) -> i32 {
-    text.encode_utf16().fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
 
 #[cfg(test)]
@@ -33,6 +29,7 @@ mod tests {
 
     #[test]
     fn groups_lie_where_kafka_puts_them() {
+        let java_hash = |text| java::string_hash(text) as i32;
         // Partitions that Kafka 4.3.1 gives for its default of 50.
         assert_eq!(java_hash("polygenelubricants"), i32::MIN);
         assert_eq!(partition_for("polygenelubricants", 50), PartitionId(0));

@@ -352,7 +352,7 @@ impl Arguments {
             Kind::Short => ("Short", java::parse_integer::<i16>(value).is_some(), short_format(value)),
             Kind::Integer => ("Integer", java::parse_integer::<i32>(value).is_some(), number_format(value)),
             Kind::Long => ("Long", java::parse_integer::<i64>(value).is_some(), number_format(value)),
-            Kind::Double => ("Double", value.trim().parse::<f64>().is_ok(), number_format(value)),
+            Kind::Double => ("Double", java::parse_double(value.trim()).is_some(), number_format(value)),
             Kind::Boolean => ("Boolean", matches!(value, "true" | "false"), String::new()),
         };
         let flags = argument.flags.join("/");
@@ -429,7 +429,7 @@ impl Arguments {
     }
 
     pub fn double(&self, name: &str) -> Option<f64> {
-        self.value(name).and_then(|text| text.trim().parse().ok())
+        self.value(name).and_then(|text| java::parse_double(text.trim()))
     }
 }
 
@@ -445,9 +445,9 @@ fn short_format(value: &str) -> String {
     }
 }
 
-/// Whether a word is an argument's name. Negative numbers are values.
+/// Whether a word is an argument's name. Negative numbers without a point are values.
 fn is_flag(word: &str) -> bool {
-    word.len() > 1 && word.starts_with('-') && word[1..].parse::<f64>().is_err()
+    word.strip_prefix('-').is_some_and(|rest| !rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// An exception that a tool tells without its class.

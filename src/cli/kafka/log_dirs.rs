@@ -72,7 +72,7 @@ async fn describe(client: &Client, options: &Options) -> Result<(), Error> {
             client.call("describeLogDirs", &Target::Node(broker), &request).await.map_err(Error::in_execution)?;
         Error::check(response.error_code, None::<String>).map_err(Error::in_execution)?;
         let mut directories = response.results;
-        directories.sort_by_key(|one| java::bucket(java::string_hash(&one.log_dir), 16));
+        java::sort_by_hash(&mut directories, 16, |one| java::string_hash(&one.log_dir));
         let directories = directories.iter().map(|directory| print_directory(directory, &topics));
         described.push(json::hash_map([("broker", broker.into()), ("logDirs", directories.collect())]));
     }

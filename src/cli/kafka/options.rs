@@ -16,6 +16,7 @@ use std::ffi::OsString;
 
 use super::Stop;
 use crate::client::{ClientConfig, Error, config};
+use crate::config::java;
 
 /// What an argument is read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,6 @@ pub enum Kind {
     Text,
     Integer,
     Long,
-    Double,
     /// One of the values of a Java enumeration, as usages list them.
     OneOf(&'static str),
 }
@@ -35,7 +35,6 @@ impl Kind {
             Kind::Text => "String",
             Kind::Integer => "Integer",
             Kind::Long => "Long",
-            Kind::Double => "Double",
             Kind::OneOf(values) => values,
         }
     }
@@ -104,7 +103,6 @@ impl Spec {
             Kind::Text | Kind::OneOf(_) => option_text(word).is_none(),
             Kind::Integer => word.parse::<i32>().is_ok(),
             Kind::Long => word.parse::<i64>().is_ok(),
-            Kind::Double => word.parse::<f64>().is_ok(),
         }
     }
 }
@@ -274,14 +272,10 @@ impl Options {
         self.parsed(name, Kind::Long)
     }
 
-    pub fn double(&self, name: &str) -> Result<Option<f64>, Error> {
-        self.parsed(name, Kind::Double)
-    }
-
-    fn parsed<T: std::str::FromStr>(&self, name: &str, kind: Kind) -> Result<Option<T>, Error> {
+    fn parsed<T: TryFrom<i64>>(&self, name: &str, kind: Kind) -> Result<Option<T>, Error> {
         assert_eq!(self.spec(name).kind, kind, "--{name} is read as something else than its table says");
         let Some(text) = self.value(name)? else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| no_number(text, name))
+        java::parse_integer(text).map(Some).ok_or_else(|| no_number(text, name))
     }
 
     // --- what the tools check of their options ---------------------------------------------------------------------

@@ -424,6 +424,13 @@ mod tests {
         assert_eq!(load.config.transactional_id.as_deref(), Some("x"));
         assert!(parse("--topic t --num-records 5 --record-size 3 --payload-monotonic --throughput 1").is_err());
         assert_eq!(parse("--topic x --num-records 5").unwrap_err(), "argument --throughput is required");
+        let with =
+            |throughput: &str| parse(&format!("--topic x --num-records 5 --record-size 3 --throughput {throughput}"));
+        assert_eq!(with("1f").unwrap().double("throughput"), Some(1.0));
+        // A word that begins with a dash is a value only if nothing but digits follows.
+        for wrong in ["inf", "-inf", "-1.5", "-.5"] {
+            assert!(with(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -244,8 +244,7 @@ fn settings(options: &Options) -> Result<BTreeMap<String, String>, Error> {
         settings.insert(java::trim(key).to_owned(), java::trim(value).to_owned());
     }
     let mut names: Vec<&str> = settings.keys().map(String::as_str).collect();
-    let table = java::grown_table(names.len());
-    java::hash_order(&mut names, table);
+    java::in_hash_order(&mut names);
     if let Some(unknown) = names.iter().find(|name| !keys::topic_keys().contains(name)) {
         return Err(Error::new(
             "org.apache.kafka.common.errors.InvalidConfigurationException",

@@ -437,7 +437,8 @@ async fn unknown_to_coordinators(client: &Client, candidates: Vec<Open>) -> Resu
         .collect();
     // They come by producer, as a Java `HashMap` has these.
     let buckets = java::grown_table(producer_ids.len());
-    hanging.sort_by_key(|(_, producer)| (java::bucket(long_hash(producer.id), buckets), producer.id));
+    hanging.sort_by_key(|(_, producer)| producer.id);
+    java::sort_by_hash(&mut hanging, buckets, |(_, producer)| long_hash(producer.id));
     Ok(hanging)
 }
 

@@ -1,12 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::config::{properties, recorded};
-
-/// Java's `String.hashCode`, by which the recorded answers name documentation texts.
-fn java_hash(text: &str) -> u32 {
-    text.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()))
-}
+use crate::config::{java, properties, recorded};
 
 fn unescape(text: &str) -> Option<String> {
     (text != "\\N").then(|| text.replace("\\t", "\t").replace("\\n", "\n").replace("\\\\", "\\"))
@@ -45,7 +40,7 @@ fn line(resource: &str, name: &str, entry: &ConfigEntry) -> String {
         if entry.read_only { "read-only" } else { "" },
         &entry.config_type.map_or("UNKNOWN".to_owned(), |config_type| config_type.to_string()),
         &synonyms.join("|"),
-        &format!("{:x}", java_hash(entry.documentation.unwrap_or_default())),
+        &format!("{:x}", java::string_hash(entry.documentation.unwrap_or_default())),
     ]
     .join("\t")
 }

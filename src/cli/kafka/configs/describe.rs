@@ -149,8 +149,7 @@ async fn every(client: &Client, entity: EntityType) -> Result<Vec<String>, Error
         EntityType::Topics => {
             let listed = topics::list(client, true).await.map_err(Error::in_execution)?;
             let mut names: Vec<&str> = listed.iter().map(|topic| topic.name.as_str()).collect();
-            let table = java::grown_table(names.len());
-            java::hash_order(&mut names, table);
+            java::in_hash_order(&mut names);
             names.into_iter().map(str::to_owned).collect()
         }
         EntityType::Groups => {

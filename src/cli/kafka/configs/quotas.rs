@@ -72,7 +72,7 @@ pub async fn describe(client: &Client, entities: &Entities) -> Result<(), Error>
         let mut values: Vec<(String, f64)> =
             entry.values.iter().map(|value| (value.key.to_string(), value.value)).collect();
         let table = java::grown_table(values.len());
-        values.sort_by_key(|(key, _)| java::bucket(java::string_hash(key), table));
+        java::sort_by_hash(&mut values, table, |(key, _)| java::string_hash(key));
         let values: Vec<String> =
             values.iter().map(|(key, value)| format!("{key}={}", java::double_text(*value))).collect();
         say!("Quota configs for {} are {}", of.join(", "), values.join(", "));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::time;
 use super::{fault, print_error, wanted_groups, wrapped};
 use crate::cli::kafka::options::{Options, no_number};
-use crate::cli::kafka::{Stop, say};
+use crate::cli::kafka::{Stop, json, say};
 use crate::client::log::{self, Level};
 use crate::client::offsets::{self, EARLIEST, LATEST};
 use crate::client::partitions::hash_map_order;
@@ -216,7 +216,7 @@ async fn prepare(
         return Ok(at_time(client, partitions, epoch_ms() - time::duration(text)?).await?);
     }
     if let Some(path) = options.values("from-file").first() {
-        let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+        let text = json::read_file(path).map_err(wrapped)?;
         let plan = plan(&text, &options.values("group"))?;
         let Some(offsets) = plan.get(group) else {
             print_error(&format!("No reset plan for group {group} found"));
@@ -238,15 +238,6 @@ async fn prepare(
     let scenarios: Vec<String> = SCENARIOS.iter().map(|name| format!("[{name}]")).collect();
     Err(options
         .usage(format!("Option '[reset-offsets]' requires one of the following scenarios: [{}]", scenarios.join(", "))))
-}
-
-/// A file that is not there, as Kafka's tool tells of it.
-fn unreadable(path: &str, error: &std::io::Error) -> Error {
-    let cause = match error.kind() {
-        std::io::ErrorKind::NotFound => Error::new("java.nio.file.NoSuchFileException", path),
-        _ => Error::new("java.nio.file.FileSystemException", format!("{path}: {error}")),
-    };
-    wrapped(Error::new("java.io.IOException", format!("Unable to read file {path}")).caused_by(cause))
 }
 
 async fn at(client: &Client, partitions: &[TopicPartition], timestamp: i64) -> Result<Offsets, Error> {

@@ -47,7 +47,7 @@ pub async fn describe(client: &Client, options: &Options) -> Result<(), Error> {
         let table = java::grown_table(settings.len());
         let mut set: Vec<&DescribeConfigsResourceResult> =
             settings.iter().filter(|setting| setting.config_source != configs::SOURCE_DEFAULT).collect();
-        set.sort_by_key(|setting| java::bucket(java::string_hash(&setting.name), table));
+        java::sort_by_hash(&mut set, table, |setting| java::string_hash(&setting.name));
         if report.topics && (!report.only_overridden || !set.is_empty()) {
             print_topic(topic, &set, &reassignments);
         }

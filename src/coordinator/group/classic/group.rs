@@ -14,9 +14,8 @@ use super::ClassicTimer;
 use super::member::{ClassicGroupMember, Presence, Protocol};
 use super::rebalance::duration_ms;
 use super::state::ClassicGroupState;
-use crate::coordinator::group::assignor::iteration_order::{grown_table, sort};
+use crate::config::java;
 use crate::coordinator::group::consumer_protocol::{PROTOCOL_TYPE, Subscription};
-use crate::coordinator::java_hash;
 use crate::coordinator::shard::ReplyTo;
 use crate::types::TopicName;
 
@@ -440,10 +439,10 @@ impl ClassicGroup {
         }
         let most = votes.values().copied().max()?;
         // Of equals Kafka takes the first of its hash table.
-        let slots = grown_table(votes.len());
+        let table = java::grown_table(votes.len());
         let mut winners: Vec<&Arc<str>> =
             votes.into_iter().filter(|(_, count)| *count == most).map(|(name, _)| name).collect();
-        sort(&mut winners, slots, |name| java_hash(name));
+        java::sort_by_hash(&mut winners, table, |name| java::string_hash(name));
         winners.first().map(|name| Arc::clone(name))
     }
 

@@ -12,10 +12,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::iteration_order::{self, topic_sort_key};
+use super::super::iteration_order::topic_sort_key;
 use super::super::{AssignError, GroupAssignment, GroupSpec, MemberSpec, TopicPartitions, unless_equal};
 use super::balancer::Balancer;
-use crate::coordinator::java_hash;
+use crate::config::java;
 use crate::types::{PartitionId, TopicId};
 
 /// As Kafka's: a round roughly halves what is missing to balance.
@@ -46,7 +46,7 @@ pub(super) fn assign(
     partition_count: &dyn Fn(TopicId) -> Option<usize>,
 ) -> Result<GroupAssignment, AssignError> {
     let mut members: Vec<(&Arc<str>, &MemberSpec)> = spec.members.iter().collect();
-    iteration_order::sort(&mut members, iteration_order::grown_table(spec.members.len()), |(id, _)| java_hash(id));
+    java::sort_by_hash(&mut members, java::grown_table(spec.members.len()), |(id, _)| java::string_hash(id));
 
     let mut topics = subscribed_topics(&members, partition_count)?;
     // How many partitions each member has.

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::iteration_order::{self, hash_of_partition, hash_of_topic};
+use super::super::iteration_order::{hash_of_partition, hash_of_topic};
 use super::super::{AssignError, GroupAssignment, GroupSpec, MemberSpec, TopicPartitions};
-use crate::coordinator::java_hash;
+use crate::config::java;
 use crate::types::{PartitionId, TopicId};
 
 /// What is known of a partition while quotas are filled.
@@ -65,7 +65,7 @@ pub(super) fn assign(
     }
 
     let mut members: Vec<(&Arc<str>, &MemberSpec)> = spec.members.iter().collect();
-    iteration_order::sort(&mut members, iteration_order::grown_table(spec.members.len()), |(id, _)| java_hash(id));
+    java::sort_by_hash(&mut members, java::grown_table(spec.members.len()), |(id, _)| java::string_hash(id));
     for (_, member) in &members {
         for (topic, of_topic) in member.assigned.iter() {
             for &partition in of_topic {
@@ -117,9 +117,7 @@ fn owner_of(owners: &mut BTreeMap<TopicId, Vec<Owner>>, topic: TopicId, partitio
 
 fn unassigned_partitions(owners: &BTreeMap<TopicId, Vec<Owner>>) -> Vec<(TopicId, PartitionId)> {
     let mut topics: Vec<(&TopicId, &Vec<Owner>)> = owners.iter().collect();
-    iteration_order::sort(&mut topics, iteration_order::copied_table(owners.len()), |(topic, _)| {
-        hash_of_topic(**topic)
-    });
+    java::sort_by_hash(&mut topics, java::copied_table(owners.len()), |(topic, _)| hash_of_topic(**topic));
     let mut unassigned = Vec::new();
     for (topic, of_topic) in topics {
         let free = of_topic.iter().enumerate().filter(|(_, owner)| **owner == Owner::Nobody);
@@ -137,14 +135,12 @@ fn keep_up_to_quota(
 ) {
     let assigned = Arc::clone(&target.member.assigned);
     let mut topics: Vec<_> = assigned.iter().collect();
-    iteration_order::sort(&mut topics, iteration_order::grown_table(assigned.len()), |(topic, _)| {
-        hash_of_topic(**topic)
-    });
+    java::sort_by_hash(&mut topics, java::grown_table(assigned.len()), |(topic, _)| hash_of_topic(**topic));
     for (&topic, of_topic) in topics {
         let mut partitions: Vec<PartitionId> = of_topic.iter().copied().collect();
         if partitions.len() > target.remaining_quota {
-            let slots = iteration_order::copied_table(partitions.len());
-            iteration_order::sort(&mut partitions, slots, |&partition| hash_of_partition(partition));
+            let slots = java::copied_table(partitions.len());
+            java::sort_by_hash(&mut partitions, slots, |&partition| hash_of_partition(partition));
         }
         for partition in partitions {
             match owner_of(owners, topic, partition) {
