@@ -66,6 +66,15 @@ fn copy_directory(from: &Path, to: &Path) {
     }
 }
 
+/// The names of what is in a directory, ascending.
+pub fn names_in(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("a directory");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    names.sort();
+    names
+}
+
 fn is_records(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "log")
 }
@@ -115,12 +124,8 @@ impl Broker {
         }
     }
 
-    pub fn port(&self) -> u16 {
-        self.node.endpoints()[0].port
-    }
-
     pub async fn client(&self) -> Client {
-        Client::connect(self.port()).await
+        Client::connect(self.node.endpoints()[0].port).await
     }
 
     pub fn node(&self) -> &Node {

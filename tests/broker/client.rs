@@ -39,14 +39,14 @@ pub const PRODUCE: i16 = 9;
 pub const FETCH: i16 = 12;
 /// The first that names topics by their ids.
 pub const FETCH_BY_ID: i16 = 13;
-const CREATE_TOPICS: i16 = 7;
+pub const CREATE_TOPICS: i16 = 7;
 const LIST_OFFSETS: i16 = 7;
-const METADATA: i16 = 12;
+pub const METADATA: i16 = 12;
 const DELETE_RECORDS: i16 = 2;
 const DELETE_TOPICS: i16 = 6;
 const CREATE_PARTITIONS: i16 = 3;
 const INCREMENTAL_ALTER_CONFIGS: i16 = 1;
-const INIT_PRODUCER_ID: i16 = 4;
+pub const INIT_PRODUCER_ID: i16 = 4;
 
 /// Waits for `future`, and fails the test if that takes too long.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -289,11 +289,7 @@ impl Client {
 
     /// A new producer id.
     pub async fn producer_id(&mut self) -> i64 {
-        let request = InitProducerIdRequest::default()
-            .with_transactional_id(None)
-            .with_producer_id((-1).into())
-            .with_producer_epoch(-1);
-        let response = self.call(INIT_PRODUCER_ID, &request).await;
+        let response = self.call(INIT_PRODUCER_ID, &init_producer_id()).await;
         assert_eq!((error(response.error_code), response.producer_epoch), (ErrorCode::None, 0));
         response.producer_id.0
     }
@@ -337,6 +333,11 @@ pub fn create_topics(names: &[&str], partitions: i32, settings: &[(&str, &str)])
             .with_configs(configs.clone())
     });
     CreateTopicsRequest::default().with_topics(topics.collect()).with_timeout_ms(PATIENCE.as_millis() as i32)
+}
+
+/// Asks for a new producer id.
+pub fn init_producer_id() -> InitProducerIdRequest {
+    InitProducerIdRequest::default().with_transactional_id(None).with_producer_id((-1).into()).with_producer_epoch(-1)
 }
 
 pub fn produce(topic: &str, partition: i32, acks: i16, records: Bytes) -> ProduceRequest {

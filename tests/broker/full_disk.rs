@@ -171,7 +171,6 @@ async fn a_start_without_room_reads_or_says_why_not() {
             broker.shut_down().await;
         }
     }
-    println!("{outcomes:?}");
     let served = |room| outcomes.iter().filter(|(_, at, is_up)| *at == room && *is_up).count();
     assert_eq!((served(64), served(256)), (2, 2), "{outcomes:?}");
 }

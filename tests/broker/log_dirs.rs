@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-
 use std::sync::Arc;
 
 use kafka_protocol::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
@@ -14,9 +13,10 @@ use kafka_protocol::messages::{
 };
 use ottla::protocol::ErrorCode;
 
-use crate::broker::{Broker, Data};
+use crate::broker::{Broker, Data, names_in};
 use crate::client::{
-    Client, FETCH, FOR_EVER_MS, Resource, create_topics, error, fetch, only_partition, soon, text, topic_name, until,
+    CREATE_TOPICS, Client, FETCH, FOR_EVER_MS, METADATA, Resource, create_topics, error, fetch, only_partition, soon,
+    text, topic_name, until,
 };
 use crate::disk::FaultyDisk;
 use crate::records::{batch, large};
@@ -25,10 +25,8 @@ const TWO: [(&str, &str); 2] = [("log.dirs", "a,b"), ("metadata.log.dir", "a")];
 
 /// The partitions of a topic that lie in a log directory.
 fn partitions_in(dir: &Path, topic: &str) -> Vec<i32> {
-    let entries = fs::read_dir(dir).expect("a log directory");
-    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
     let index = |name: String| name.strip_prefix(&format!("{topic}-"))?.parse().ok();
-    let mut partitions: Vec<i32> = names.filter_map(index).collect();
+    let mut partitions: Vec<i32> = names_in(dir).into_iter().filter_map(index).collect();
     partitions.sort();
     partitions
 }
@@ -49,7 +47,7 @@ type Told = (ErrorCode, i32, i32, Vec<i32>, Vec<i32>);
 async fn metadata(client: &mut Client, topic: &str, partition: i32) -> Told {
     let topics = vec![MetadataRequestTopic::default().with_name(Some(topic_name(topic)))];
     let request = MetadataRequest::default().with_topics(Some(topics));
-    let response = client.call(12, &request).await;
+    let response = client.call(METADATA, &request).await;
     let found = response.topics[0].partitions.iter().find(|found| found.partition_index == partition);
     let found = found.expect("the partition");
     let ids = |ids: &[kafka_protocol::messages::BrokerId]| ids.iter().map(|id| id.0).collect();
@@ -272,7 +270,7 @@ async fn nothing_new_lies_in_a_cordoned_directory() {
     let mut client = broker.client().await;
     let paths = ["a", "b"].map(|dir| broker.path().join(dir).to_str().expect("UTF-8").to_owned());
     let create = async |client: &mut Client, name: &str| {
-        let answer = client.call(7, &create_topics(&[name], 2, &[])).await.topics.remove(0);
+        let answer = client.call(CREATE_TOPICS, &create_topics(&[name], 2, &[])).await.topics.remove(0);
         (error(answer.error_code), answer.error_message.map(|message| message.to_string()))
     };
     let refused = "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their log \
@@ -458,7 +456,7 @@ async fn without_the_directory_of_the_metadata_log_a_node_cannot_go_on() {
                 }
                 false => {
                     // Answered or not, it is not created.
-                    broker.client().await.is_served(7, &create_topics(&["new"], 1, &[])).await;
+                    broker.client().await.is_served(CREATE_TOPICS, &create_topics(&["new"], 1, &[])).await;
                 }
             }
             let reason = soon("the node to say so", broker.node().failed()).await.to_string();

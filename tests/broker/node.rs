@@ -9,7 +9,7 @@ use ottla::server::node::NodeError;
 use ottla::storage::manager::OpenError;
 
 use crate::broker::Broker;
-use crate::client::{Client, FETCH, FOR_EVER_MS, Resource, fetch, text, until};
+use crate::client::{Client, FETCH, FOR_EVER_MS, METADATA, Resource, fetch, text, until};
 use crate::records::batch;
 
 const CLEAN_SHUTDOWN: &str = "data/.kafka_cleanshutdown";
@@ -85,7 +85,7 @@ async fn a_shutdown_ends_long_polls() {
 /// What Metadata says of topics, in a form that can be compared.
 async fn describe(client: &mut Client) -> Vec<String> {
     let request = MetadataRequest::default().with_topics(None).with_allow_auto_topic_creation(false);
-    let response: MetadataResponse = client.call(12, &request).await;
+    let response: MetadataResponse = client.call(METADATA, &request).await;
     let mut topics: Vec<String> = response
         .topics
         .iter()

@@ -6,7 +6,10 @@ use kafka_protocol::messages::{
 use ottla::protocol::ErrorCode;
 
 use crate::broker::Broker;
-use crate::client::{FETCH, FOR_EVER_MS, PRODUCE, create_topics, error, fetch, only_partition, produce, produce_all};
+use crate::client::{
+    CREATE_TOPICS, FETCH, FOR_EVER_MS, INIT_PRODUCER_ID, PRODUCE, create_topics, error, fetch, init_producer_id,
+    only_partition, produce, produce_all,
+};
 use crate::records::{batch, values};
 
 /// An acknowledgement that waits for the disk, or for the time to be over, keeps back the answers behind it and nothing else.
@@ -23,15 +26,7 @@ async fn answers_keep_the_order_behind_one_that_waits() {
         client.send(PRODUCE, &produce("quick", 0, 1, batch(&[round.to_string()]))).await;
         client.send(9, &MetadataRequest::default().with_topics(None)).await;
         client.send(FETCH, &fetch(&[("quick", &[(0, round)])], FOR_EVER_MS, 1)).await;
-        client
-            .send(
-                4,
-                &InitProducerIdRequest::default()
-                    .with_transactional_id(None)
-                    .with_producer_id((-1).into())
-                    .with_producer_epoch(-1),
-            )
-            .await;
+        client.send(INIT_PRODUCER_ID, &init_producer_id()).await;
         client.send(FETCH, &fetch(&[("quick", &[(0, round + 1)])], 1, 1)).await;
         // Of nothing; it is answered all the same.
         client.send(PRODUCE, &produce_all(1, &[])).await;
@@ -46,7 +41,7 @@ async fn answers_keep_the_order_behind_one_that_waits() {
         assert_eq!(client.receive::<MetadataRequest>(9).await.topics.len(), 2);
         let fetched = client.receive::<FetchRequest>(FETCH).await;
         assert_eq!(values(&only_partition(&fetched))[0], round.to_string());
-        producer_ids.push(client.receive::<InitProducerIdRequest>(4).await.producer_id.0);
+        producer_ids.push(client.receive::<InitProducerIdRequest>(INIT_PRODUCER_ID).await.producer_id.0);
         client.receive::<FetchRequest>(FETCH).await;
         assert!(client.receive::<ProduceRequest>(PRODUCE).await.responses.is_empty());
     }
@@ -60,9 +55,8 @@ async fn records_are_appended_in_the_order_they_were_sent() {
     let broker = Broker::start(&[]).await;
     let mut client = broker.client().await;
     client.create_topic("t", 1, &[]).await;
-    let (mut sender, port) = (client, broker.port());
-    let consumer = tokio::spawn(async move {
-        let mut consumer = crate::client::Client::connect(port).await;
+    let mut consumer = broker.client().await;
+    let consumed = tokio::spawn(async move {
         let mut offset = 0;
         while offset < REQUESTS {
             let response = consumer.call(FETCH, &fetch(&[("t", &[(0, offset)])], FOR_EVER_MS, 1)).await;
@@ -73,13 +67,13 @@ async fn records_are_appended_in_the_order_they_were_sent() {
         }
     });
     for n in 0..REQUESTS {
-        sender.send(PRODUCE, &produce("t", 0, if n % 2 == 0 { 1 } else { -1 }, batch(&[n.to_string()]))).await;
+        client.send(PRODUCE, &produce("t", 0, if n % 2 == 0 { 1 } else { -1 }, batch(&[n.to_string()]))).await;
         // No more than the connection may owe, or both sides wait for the other to read.
         if n >= 200 {
-            sender.receive::<ProduceRequest>(PRODUCE).await;
+            client.receive::<ProduceRequest>(PRODUCE).await;
         }
     }
-    consumer.await.expect("all in order");
+    consumed.await.expect("all in order");
     broker.shut_down().await;
 }
 
@@ -90,13 +84,13 @@ async fn what_is_created_serves_the_next_request() {
     let mut client = broker.client().await;
     for n in 0..20 {
         let topic = format!("t{n}");
-        client.send(7, &create_topics(&[&topic], 3, &[])).await;
+        client.send(CREATE_TOPICS, &create_topics(&[&topic], 3, &[])).await;
         let batches = [(&*topic, 0, batch(&["a"])), (&*topic, 1, batch(&["b"])), (&*topic, 2, batch(&["c"]))];
         client.send(PRODUCE, &produce_all(-1, &batches)).await;
         client.send(FETCH, &fetch(&[(&*topic, &[(2, 0)])], FOR_EVER_MS, 1)).await;
     }
     for _ in 0..20 {
-        let created = client.receive::<CreateTopicsRequest>(7).await;
+        let created = client.receive::<CreateTopicsRequest>(CREATE_TOPICS).await;
         assert_eq!(error(created.topics[0].error_code), ErrorCode::None);
         let produced = client.receive::<ProduceRequest>(PRODUCE).await;
         for answer in produced.responses.iter().flat_map(|topic| &topic.partition_responses) {

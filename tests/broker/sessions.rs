@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::broker::{Broker, Data};
-use crate::client::{Client, FETCH, FETCH_BY_ID, FOR_EVER_MS, Wanted, error, fetch, fetch_topic, topic_name};
+use crate::client::{Client, FETCH, FETCH_BY_ID, FOR_EVER_MS, Wanted, error, fetch, fetch_topic, topic_name, until};
 use crate::records::{batch, values};
 
 /// A session, as its client keeps it.
@@ -38,12 +38,14 @@ impl Session {
     async fn taken(&self, client: &mut Client) {
         // The epoch is looked at first, and by such a request nothing is changed.
         let probe = fetch(&[], 0, 0).with_session_id(self.id).with_session_epoch(self.epoch);
-        loop {
-            match error(client.call(FETCH_BY_ID, &probe).await.error_code) {
-                ErrorCode::FetchSessionTopicIdError => return,
-                code => assert_eq!(code, ErrorCode::InvalidFetchSessionEpoch),
+        until("the request to be taken", async || match error(client.call(FETCH_BY_ID, &probe).await.error_code) {
+            ErrorCode::FetchSessionTopicIdError => true,
+            code => {
+                assert_eq!(code, ErrorCode::InvalidFetchSessionEpoch);
+                false
             }
-        }
+        })
+        .await;
     }
 
     async fn fetch(&mut self, client: &mut Client, topics: &[Wanted<'_>]) -> Vec<Told> {

@@ -1,11 +1,9 @@
 //! Settings that change while the broker runs hold from the answer on.
 
-use std::fs;
-
 use kafka_protocol::messages::FetchRequest;
 use ottla::protocol::ErrorCode;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, names_in};
 use crate::client::{Client, FETCH, FOR_EVER_MS, Resource, error, fetch, until};
 use crate::records::{batch, batch_at, large, now_ms};
 
@@ -47,10 +45,8 @@ async fn the_largest_message_is_that_of_the_topic_or_the_broker() {
 }
 
 fn segments(broker: &Broker, topic: &str) -> Vec<String> {
-    let entries = fs::read_dir(broker.partition_dir(topic, 0)).expect("the partition's directory");
-    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
-    let mut names: Vec<String> = names.filter(|name| name.ends_with(".log")).collect();
-    names.sort();
+    let mut names = names_in(&broker.partition_dir(topic, 0));
+    names.retain(|name| name.ends_with(".log"));
     names
 }
 

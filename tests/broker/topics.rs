@@ -1,11 +1,9 @@
 //! Topics come and go: what is answered is true from then on.
 
-use std::fs;
-
 use kafka_protocol::messages::{FetchRequest, ProduceRequest};
 use ottla::protocol::ErrorCode;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, names_in};
 use crate::client::{
     Client, FETCH, FETCH_BY_ID, FOR_EVER_MS, PRODUCE, error, fetch, fetch_topic, only_partition, produce, produce_all,
     until,
@@ -102,12 +100,9 @@ async fn a_topic_of_the_same_name_begins_anew() {
     let broker = broker.restart().await;
     let mut client = broker.client().await;
     assert_eq!((client.earliest("t", 0).await, client.latest("t", 0).await), (0, 0));
-    let leftover = || {
-        let entries = fs::read_dir(broker.path().join("data")).expect("a directory");
-        let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
-        names.filter(|name| name.ends_with("-delete") || name.ends_with("-stray")).count()
-    };
-    until("what was deleted to be removed", async || leftover() == 0).await;
+    let is_left = |name: &String| name.ends_with("-delete") || name.ends_with("-stray");
+    let data = broker.path().join("data");
+    until("what was deleted to be removed", async || !names_in(&data).iter().any(is_left)).await;
     broker.shut_down().await;
 }
 
