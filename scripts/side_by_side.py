@@ -115,6 +115,18 @@ def arguments(description, rounds):
     return options
 
 
+def turns(rounds):
+    """The kind of broker to measure next, and the round: who begins changes from round to round."""
+    for round_ in range(rounds):
+        for kind in ("ottla", "kafka") if round_ % 2 == 0 else ("kafka", "ottla"):
+            yield kind, round_
+
+
+def broker_of(kind, options, *arguments, **more):
+    """One that does not run yet."""
+    return Kafka(*arguments, **more) if kind == "kafka" else Ottla(str(options.binary.resolve()), *arguments, **more)
+
+
 HEAD = "| | Ottla | Kafka | better by | CPU Ottla | CPU Kafka | RSS Ottla | RSS Kafka |\n|---|---|---|---|---|---|---|---|"
 
 

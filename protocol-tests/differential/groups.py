@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from kafka_wire import messages
 
 MEMBER_ID_REQUIRED = 79
-REBALANCE_IN_PROGRESS = 27
 
 
 def subscription(*topics, version=0, **fields):

@@ -13,8 +13,6 @@ from scenario import Topic, scenario
 MADE_UP = "bm8tc3VjaC10b3BpYy1pZA"
 GOOD = batch(b"good")
 HOUR = 3600 * 1000
-# where the rules change: the first; zstd; errors of single records; flexible; transaction flags; topic ids
-LANDMARKS = [3, 6, 7, 8, 9, 10, 12, 13]
 FEW = [3, 8, 13]
 
 
