@@ -130,10 +130,15 @@ pub fn sized_table(entries: usize) -> u32 {
     if entries as u64 * 4 > u64::from(made_for) * 3 { made_for * 2 } else { made_for }
 }
 
-/// Buckets of a set that was made as a copy of so many elements.
-pub fn copied_table(elements: usize) -> u32 {
+/// Buckets of a map that was made as a copy of one with so many entries.
+pub fn copied_map(entries: usize) -> u32 {
     // Exact: a third more, cut off, plus one. Java does it in floats, which agree far beyond any number of partitions.
-    ((elements as u64 * 4 / 3 + 1) as u32).next_power_of_two().max(16)
+    ((entries as u64 * 4 / 3 + 1) as u32).next_power_of_two()
+}
+
+/// Buckets of a set that was made as a copy of so many elements.
+pub fn copied_set(elements: usize) -> u32 {
+    copied_map(elements).max(16)
 }
 
 /// `java.time.Duration.parse` of `P1DT2H3M4.5S`, in ms.
@@ -219,8 +224,10 @@ mod tests {
         // Seen in OpenJDK 17.
         let grown = [0, 1, 12, 13, 24, 25, 48, 49, 360].map(grown_table);
         assert_eq!(grown, [16, 16, 16, 32, 32, 64, 64, 128, 512]);
-        let copied = [1, 11, 12, 13, 23, 24, 25, 48, 49].map(copied_table);
+        let copied = [1, 11, 12, 13, 23, 24, 25, 48, 49].map(copied_set);
         assert_eq!(copied, [16, 16, 32, 32, 32, 64, 64, 128, 128]);
+        let copied = [1, 2, 3, 5, 6, 11, 12].map(copied_map);
+        assert_eq!(copied, [2, 4, 8, 8, 16, 16, 32]);
     }
 
     #[test]

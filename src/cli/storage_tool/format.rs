@@ -217,7 +217,7 @@ impl Format<'_> {
         let mut ensemble = MetaPropertiesEnsemble::load(disk, &directories(self.config), metadata_dir);
         ensemble.verify(Some(cluster_id), node_id).map_err(|error| Failure::Uncaught(not_ours(&error)))?;
         if !self.arguments.has("ignore-formatted")
-            && let Some(formatted) = in_hash_order(ensemble.formatted.keys(), java::sized_table).first()
+            && let Some(formatted) = in_hash_order(ensemble.formatted.keys(), java::copied_map).first()
         {
             return Err(Failure::Terse(format!(
                 "Log directory {} is already formatted. Use --ignore-formatted to ignore this directory and format the others.",

@@ -117,7 +117,7 @@ fn owner_of(owners: &mut BTreeMap<TopicId, Vec<Owner>>, topic: TopicId, partitio
 
 fn unassigned_partitions(owners: &BTreeMap<TopicId, Vec<Owner>>) -> Vec<(TopicId, PartitionId)> {
     let mut topics: Vec<(&TopicId, &Vec<Owner>)> = owners.iter().collect();
-    java::sort_by_hash(&mut topics, java::copied_table(owners.len()), |(topic, _)| hash_of_topic(**topic));
+    java::sort_by_hash(&mut topics, java::copied_set(owners.len()), |(topic, _)| hash_of_topic(**topic));
     let mut unassigned = Vec::new();
     for (topic, of_topic) in topics {
         let free = of_topic.iter().enumerate().filter(|(_, owner)| **owner == Owner::Nobody);
@@ -139,7 +139,7 @@ fn keep_up_to_quota(
     for (&topic, of_topic) in topics {
         let mut partitions: Vec<PartitionId> = of_topic.iter().copied().collect();
         if partitions.len() > target.remaining_quota {
-            let slots = java::copied_table(partitions.len());
+            let slots = java::copied_set(partitions.len());
             java::sort_by_hash(&mut partitions, slots, |&partition| hash_of_partition(partition));
         }
         for partition in partitions {
