@@ -13,13 +13,15 @@
 //! | the partition is deleted, or either directory fails | |
 //! | the log is damaged, or the copy cannot be written | it is told; the log goes on where it is, until it is sent again |
 
-use std::collections::VecDeque;
+mod turns;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tracing::{debug, error, info, warn};
 
+use self::turns::Turns;
 use super::assignments::Assignments;
 use super::partition::Partition;
 use crate::clock::Clock;
@@ -50,12 +52,17 @@ enum Turn {
     End,
 }
 
+impl Move {
+    /// A future log is of one move, which holds it.
+    fn key(&self) -> usize {
+        Arc::as_ptr(&self.logs.future) as usize
+    }
+}
+
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Move>,
+    turns: Turns<usize, Move>,
     threads: usize,
-    busy: usize,
-    stopped: bool,
 }
 
 /// See the module.
@@ -93,12 +100,13 @@ impl ReplicaMoves {
     /// Moves a replica whose future log is there, unless that is under way.
     pub fn start(self: &Arc<Self>, partition: Arc<Partition>, logs: FutureLog) {
         let mut queue = self.queue.lock();
-        if queue.stopped || queue.waiting.iter().any(|other| Arc::ptr_eq(&other.logs.future, &logs.future)) {
+        let (name, to) = (partition.topic_partition().clone(), logs.future.dir());
+        let new = Move { partition, logs, lacks_room: false };
+        if !queue.turns.add(new.key(), new) {
             return;
         }
-        info!(partition = %partition.topic_partition(), to = %logs.future.dir().display(), "moving the replica");
-        queue.waiting.push_back(Move { partition, logs, lacks_room: false });
-        if queue.threads < self.max_threads && queue.waiting.len() + queue.busy > queue.threads {
+        info!(partition = %name, to = %to.display(), "moving the replica");
+        if queue.threads < self.max_threads && queue.turns.len() > queue.threads {
             let this = self.clone();
             match std::thread::Builder::new().name("replica-move".to_owned()).spawn(move || this.run()) {
                 Ok(_) => queue.threads += 1,
@@ -112,8 +120,7 @@ impl ReplicaMoves {
     /// Ends all work, and waits for it; what was copied stays for the next start.
     pub fn stop(&self) {
         let mut queue = self.queue.lock();
-        queue.stopped = true;
-        queue.waiting.clear();
+        queue.turns.stop();
         self.changed.notify_all();
         while queue.threads > 0 {
             self.changed.wait(&mut queue);
@@ -124,36 +131,46 @@ impl ReplicaMoves {
     fn run(&self) {
         loop {
             let mut queue = self.queue.lock();
-            let next = if queue.stopped { None } else { queue.waiting.pop_front() };
-            let Some(mut moved) = next else {
+            let Some((key, mut moved)) = queue.turns.begin() else {
                 queue.threads -= 1;
                 self.changed.notify_all();
                 return;
             };
-            queue.busy += 1;
             drop(queue);
             // Shared with those that append, so a panic here must not take the thread's place in the count with it.
             let turn = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.turn(&mut moved)));
             let mut queue = self.queue.lock();
-            queue.busy -= 1;
-            let waits = matches!(turn, Ok(Turn::Wait));
-            match turn {
-                Ok(Turn::GoOn | Turn::Wait) if !queue.stopped => queue.waiting.push_back(moved),
-                Ok(_) => {}
-                Err(_) => error!(partition = %moved.partition.topic_partition(), "a move ended by a panic"),
-            }
-            if waits && !queue.stopped {
+            let goes_on = match turn {
+                Ok(Turn::GoOn | Turn::Wait) => true,
+                Ok(Turn::End) => false,
+                Err(_) => {
+                    error!(partition = %moved.partition.topic_partition(), "a move ended by a panic");
+                    false
+                }
+            };
+            queue.turns.end(&key, goes_on.then_some(moved));
+            if matches!(turn, Ok(Turn::Wait)) && !queue.turns.is_stopped() {
                 self.changed.wait_for(&mut queue, PAUSE);
             }
         }
     }
 
     fn turn(&self, moved: &mut Move) -> Turn {
+        let turn = self.go_on(moved);
+        if matches!(turn, Turn::End) {
+            // Unless it is sent elsewhere by now.
+            let next = self.logs.future(moved.partition.topic_partition());
+            if next.is_none_or(|next| next.is_same(&moved.logs)) {
+                moved.logs.current.pause_cleaning(false);
+            }
+        }
+        turn
+    }
+
+    fn go_on(&self, moved: &mut Move) -> Turn {
         let name = moved.partition.topic_partition().clone();
-        let is_wanted = self.logs.future(&name).is_some_and(|logs| {
-            Arc::ptr_eq(&logs.future, &moved.logs.future) && Arc::ptr_eq(&logs.current, &moved.partition.log())
-        });
-        if !is_wanted {
+        let under_way = self.logs.future(&name).filter(|logs| logs.is_same(&moved.logs));
+        if under_way.is_none_or(|logs| !Arc::ptr_eq(&logs.current, &moved.partition.log())) {
             debug!(partition = %name, "the move has ended");
             return Turn::End;
         }
@@ -214,7 +231,7 @@ impl ReplicaMoves {
                     bytes => left -= bytes,
                 }
             }
-            let exchange = self.logs.replace_with_future(name).map_err(ExchangeError::Handover)?;
+            let exchange = self.logs.replace_with_future(name, &moved.logs).map_err(ExchangeError::Handover)?;
             let log = exchange.log();
             done = Some(exchange);
             Ok(log)
@@ -229,7 +246,7 @@ impl ReplicaMoves {
             }
             Err(ExchangeError::TooMuch | ExchangeError::Handover(HandoverError::Differs)) => Ok(Turn::GoOn),
             Err(ExchangeError::Copy(error)) => Err(error),
-            Err(ExchangeError::Handover(HandoverError::Offline)) => Ok(Turn::End),
+            Err(ExchangeError::Handover(HandoverError::Offline | HandoverError::Ended)) => Ok(Turn::End),
             Err(ExchangeError::Handover(HandoverError::Copy(error))) => Err(CopyError::Change(ChangeError::Io(error))),
         }
     }
@@ -254,7 +271,6 @@ impl ReplicaMoves {
             CopyError::Append(AppendError::Offline) | CopyError::Change(ChangeError::Offline | ChangeError::Moved) => {}
             error => error!(%partition, %error, "the replica cannot be moved; it stays where it is"),
         }
-        moved.logs.current.pause_cleaning(false);
         Turn::End
     }
 }

@@ -248,6 +248,12 @@ pub fn is_disk_failure(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| failures.contains(&code))
 }
 
+/// Whether something was not renamed because another thing has the new name already.
+pub fn is_name_taken(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
+    matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory)
+}
+
 /// `path` with `suffix` at the end of its name: `a/b.log` and `.deleted` give `a/b.log.deleted`.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -160,7 +160,7 @@ pub struct LogManager {
     placing: Mutex<()>,
     /// Where logs that do not exist yet shall be made.
     preferred: Mutex<HashMap<TopicPartition, DirectoryId>>,
-    /// Partitions whose log is being made or deleted.
+    /// Partitions whose log is being made, exchanged or deleted.
     busy: Mutex<HashSet<TopicPartition>>,
     not_busy: Condvar,
     producers: RwLock<ProducerStateConfig>,
@@ -451,14 +451,14 @@ impl LogManager {
         failed
     }
 
-    /// Keeps others from making or deleting the same log until the guard is dropped.
-    fn exclusively<'a>(&'a self, topic_partition: &'a TopicPartition) -> impl Drop + 'a {
+    /// Keeps others from making, moving or deleting the same log until the guard is dropped.
+    fn exclusively(&self, topic_partition: &TopicPartition) -> Busy<'_> {
         let mut busy = self.busy.lock();
         while busy.contains(topic_partition) {
             self.not_busy.wait(&mut busy);
         }
         busy.insert(topic_partition.clone());
-        Busy { manager: self, topic_partition }
+        Busy { manager: self, topic_partition: topic_partition.clone() }
     }
 
     /// What a log in `dir` calls when the disk fails under it.
@@ -591,12 +591,12 @@ impl LogManager {
 
 struct Busy<'a> {
     manager: &'a LogManager,
-    topic_partition: &'a TopicPartition,
+    topic_partition: TopicPartition,
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.manager.busy.lock().remove(self.topic_partition);
+        self.manager.busy.lock().remove(&self.topic_partition);
         self.manager.not_busy.notify_all();
     }
 }

@@ -301,6 +301,53 @@ async fn nothing_new_lies_in_a_cordoned_directory() {
     broker.shut_down().await;
 }
 
+/// Replicas are sent to and fro, and again before they have arrived, while retention and clients come to their logs. Nobody
+/// is refused, no directory is taken for failed, and nothing is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_that_are_sent_to_and_fro_serve_all_the_while() {
+    const PARTITIONS: i32 = 4;
+    let settings = [
+        ("log.dirs", "a,b,c"),
+        ("metadata.log.dir", "a"),
+        ("log.initial.task.delay.ms", "0"),
+        ("log.retention.check.interval.ms", "1"),
+    ];
+    let broker = Broker::start(&settings).await;
+    let mut client = broker.client().await;
+    client.create_topic("t", PARTITIONS, &[]).await;
+    let dirs = ["a", "b", "c"].map(|dir| broker.path().join(dir));
+    let mut expected = 0;
+    for round in 0..100 {
+        for partition in 0..PARTITIONS {
+            let to = &dirs[[1, 2, 1, 0][(round + partition as usize) % 4]];
+            for _ in 0..2 {
+                assert_eq!(move_to(&mut client, to, "t", partition).await, ErrorCode::None);
+            }
+            assert_eq!(client.produced("t", partition, -1, batch(&[round.to_string()])).await, expected);
+            assert_eq!(client.delete_records("t", partition, 0).await, Ok(0));
+        }
+        expected += 1;
+    }
+    for partition in 0..PARTITIONS {
+        assert_eq!(move_to(&mut client, &dirs[2], "t", partition).await, ErrorCode::None);
+    }
+    let all: Vec<i32> = (0..PARTITIONS).collect();
+    until("the replicas to arrive", async || {
+        let mut found = log_dirs(&mut client, "t").await;
+        found[2].1.sort();
+        found == [(ErrorCode::None, vec![]), (ErrorCode::None, vec![]), (ErrorCode::None, all.clone())]
+            && dirs.each_ref().map(|dir| partitions_in(dir, "t")) == [vec![], vec![], all.clone()]
+    })
+    .await;
+    let broker = broker.restart().await;
+    let mut client = broker.client().await;
+    let expected: Vec<_> = (0..expected).map(|n| (n, n.to_string())).collect();
+    for partition in 0..PARTITIONS {
+        assert_eq!(client.read_from("t", partition, 0).await, expected);
+    }
+    broker.shut_down().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_are_spread_and_found_again() {
     let broker = Broker::start(&TWO).await;

@@ -414,7 +414,7 @@ fn who_comes_to_a_log_that_was_handed_over_waits_for_the_new_one() {
         let mut changer = None;
         let mut exchange = None;
         let exchanged = moved.replace_log(|_| {
-            exchange = Some(node.logs.replace_with_future(moved.topic_partition())?);
+            exchange = Some(node.logs.replace_with_future(moved.topic_partition(), &logs)?);
             changer = Some(scope.spawn(|| {
                 moved.change(|log| {
                     log.advance_log_start_offset(Offset(2)).inspect_err(|error| {

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 
 use thiserror::Error;
 
-use crate::storage::disk::is_full;
+use crate::storage::disk::{is_full, is_name_taken};
 use crate::storage::log::flush::Done;
 use crate::storage::log::{ChangeError, Log, MOVED, OPEN, Writer};
 use crate::types::Offset;
@@ -30,7 +30,10 @@ pub enum HandoverError {
     Differs,
     #[error("the log is offline")]
     Offline,
-    /// The copy has failed, or there is no room for what it must keep.
+    /// It was called off, or sent elsewhere, or has come to its end.
+    #[error("the move has ended")]
+    Ended,
+    /// The copy has failed, or there is no room for what it must keep, or its name is taken.
     #[error("the copy cannot take the log's place: {0}")]
     Copy(#[source] io::Error),
 }
@@ -64,9 +67,11 @@ impl Log {
             ChangeError::Offline | ChangeError::Moved => HandoverError::Copy(io::Error::other("it is offline")),
         })?;
         copy.take_over(self, &writer, end, dir).map_err(|error| {
-            match is_full(&error) {
-                true => copy.tell_full(&error),
-                false => copy.fail(&error),
+            match &error {
+                error if is_full(error) => copy.tell_full(error),
+                // The disk is well. Something that is no log of this node lies there.
+                error if is_name_taken(error) => {}
+                error => copy.fail(error),
             }
             HandoverError::Copy(error)
         })?;

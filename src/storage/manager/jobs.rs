@@ -190,7 +190,8 @@ impl LogManager {
     }
 
     fn checkpointed(&self, dir: &Arc<LogDir>, what: &str, write: impl FnOnce() -> io::Result<()>) {
-        let stage = self.stage.read();
+        // Whoever makes logs holds it already, and a shutdown may wait for it.
+        let stage = self.stage.read_recursive();
         // The logs of one that is offline are not known any more: what was noted of them stays.
         if !matches!(*stage, Stage::Loaded | Stage::Closing) || !dir.is_online() {
             return;

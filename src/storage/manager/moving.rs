@@ -13,7 +13,7 @@ use thiserror::Error;
 use tracing::{error, info, warn};
 
 use super::directory::LogDir;
-use super::{HostedLog, LogManager, Stage, load};
+use super::{Busy, HostedLog, LogManager, Stage, load};
 use crate::clock::Clock;
 use crate::storage::directory_name::{DirectoryKind, MAX_LENGTH, name_for, untruncated_length};
 use crate::storage::disk::is_full;
@@ -56,15 +56,22 @@ pub struct FutureLog {
     pub directory: DirectoryId,
 }
 
-/// A log that has taken the place of another one, which is still to be removed.
-pub struct Exchange {
-    topic_partition: TopicPartition,
+impl FutureLog {
+    pub fn is_same(&self, other: &FutureLog) -> bool {
+        Arc::ptr_eq(&self.current, &other.current) && Arc::ptr_eq(&self.future, &other.future)
+    }
+}
+
+/// A log that has taken the place of another one, which is still to be removed. Its directory has the partition's name until
+/// then, so nobody else may make, move or delete a log of the partition.
+pub struct Exchange<'a> {
+    busy: Busy<'a>,
     current: HostedLog,
     future: HostedLog,
     confirmations: Confirmations,
 }
 
-impl Exchange {
+impl Exchange<'_> {
     /// The log that counts from now on.
     pub fn log(&self) -> Arc<Log> {
         self.future.log.clone()
@@ -304,14 +311,21 @@ impl LogManager {
         }
     }
 
-    /// Puts the future log in the place of the current one, which it must be like; the caller lets nobody append, until it
-    /// has taken the new one over. Then it calls [`Self::finish_exchange`].
-    pub fn replace_with_future(&self, topic_partition: &TopicPartition) -> Result<Exchange, HandoverError> {
-        let _busy = self.exclusively(topic_partition);
+    /// Puts the future log of a move in the place of the current one, which it must be like; the caller lets nobody append,
+    /// until it has taken the new one over. Then it calls [`Self::finish_exchange`].
+    pub fn replace_with_future(
+        &self,
+        topic_partition: &TopicPartition,
+        moved: &FutureLog,
+    ) -> Result<Exchange<'_>, HandoverError> {
+        let busy = self.exclusively(topic_partition);
+        if !self.future(topic_partition).is_some_and(|logs| logs.is_same(moved)) {
+            return Err(HandoverError::Ended);
+        }
         let (current, future) = {
             let logs = self.logs.read();
             let both = logs.open.get(topic_partition).cloned().zip(logs.future.get(topic_partition).cloned());
-            both.ok_or(HandoverError::Offline)?
+            both.ok_or(HandoverError::Ended)?
         };
         // Else a crash might bring deleted records back. Mostly noted already, so that nobody waits for it.
         let start = current.log.log_start_offset().min(future.log.log_end_offset());
@@ -331,16 +345,16 @@ impl LogManager {
         }
         info!(partition = %topic_partition, from = %current.dir.path.display(), to = %future.dir.path.display(),
             log_end_offset = %future.log.log_end_offset(), "moved log");
-        Ok(Exchange { topic_partition: topic_partition.clone(), current, future, confirmations })
+        Ok(Exchange { busy, current, future, confirmations })
     }
 
     /// Removes the log that was replaced. Waits for the disk.
-    pub fn finish_exchange(&self, exchange: Exchange) {
-        let Exchange { topic_partition, current, future, confirmations } = exchange;
+    pub fn finish_exchange(&self, exchange: Exchange<'_>) {
+        let Exchange { busy, current, future, confirmations } = exchange;
         confirmations.tell();
         // First what tells a recovery where to begin in the new directory.
         self.checkpoint_in(&future.dir);
-        self.remove_log(&topic_partition, &current);
+        self.remove_log(&busy.topic_partition, &current);
         self.checkpoint_in(&current.dir);
     }
 

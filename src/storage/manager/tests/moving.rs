@@ -134,7 +134,7 @@ fn move_to(node: &Node, manager: &Arc<LogManager>, dir: &str) -> Result<(), Stri
     loop {
         logs.future.align_with(&logs.current).map_err(|error| error.to_string())?;
         while logs.future.copy_from(&logs.current).map_err(|error| error.to_string())? > 0 {}
-        match manager.replace_with_future(&name) {
+        match manager.replace_with_future(&name, &logs) {
             Ok(exchange) => {
                 exchange.log().on_high_watermark(exchange.log().log_end_offset());
                 manager.finish_exchange(exchange);
@@ -211,7 +211,7 @@ fn a_copy_follows_what_its_log_loses() {
     // Retention has passed what was copied.
     log.truncate_fully_and_start_at(Offset(1000)).unwrap();
     write(&log, 5);
-    assert!(matches!(manager.replace_with_future(&partition("t", 0)), Err(HandoverError::Differs)));
+    assert!(matches!(manager.replace_with_future(&partition("t", 0), &logs), Err(HandoverError::Differs)));
     move_to(&node, &manager, "b").unwrap();
     let moved = manager.get(&partition("t", 0)).unwrap();
     assert_eq!(kept(&moved), kept(&log));
@@ -247,6 +247,76 @@ fn a_move_can_be_called_off_or_sent_elsewhere() {
     assert!(manager.delete(std::slice::from_ref(&name)).is_empty());
     assert!(last.future.is_offline() && manager.future(&name).is_none());
     assert_eq!(future(node.files("b"), "-future"), 0);
+}
+
+/// Until a log that was moved is removed, its directory has the partition's name. A move back in this time was renamed onto
+/// it, and the refusal taken for a failed disk; and a new topic of the name would have been given what lies there.
+#[test]
+fn nobody_comes_in_between_an_exchange_and_the_removal_of_the_old_log() {
+    let node = node();
+    let (manager, _) = node.start();
+    let log = fill(&node, &manager);
+    let before = kept(&log);
+    let name = partition("t", 0);
+    let b = node.path("b").to_str().unwrap().to_owned();
+    let logs = manager.create_future(&name, &b).unwrap().unwrap();
+    while logs.future.copy_from(&log).unwrap() > 0 {}
+    let exchange = manager.replace_with_future(&name, &logs).unwrap();
+    std::thread::scope(|scope| {
+        let back = scope.spawn(|| move_to(&node, &manager, "a"));
+        assert!(node.files("a").contains(&"t-0".to_owned()) && manager.busy.lock().contains(&name));
+        manager.finish_exchange(exchange);
+        back.join().unwrap().unwrap();
+    });
+    assert!(manager.busy.lock().is_empty());
+    assert_eq!(kept(&manager.get(&name).unwrap()), before);
+    assert_eq!(manager.directory_of(&name), Some(node.ids[0]));
+    assert!(node.failures.lock().is_empty());
+    // A move that has come to its end cannot do so again.
+    assert!(matches!(manager.replace_with_future(&name, &logs).map(drop), Err(HandoverError::Ended)));
+}
+
+/// Of two moves of a partition only the last one comes to its end, however alike their copies are.
+#[test]
+fn a_move_that_another_one_has_replaced_does_not_end_that_one() {
+    let node = node();
+    let (manager, _) = node.start();
+    let log = fill(&node, &manager);
+    let name = partition("t", 0);
+    let [a, b] = ["a", "b"].map(|dir| node.path(dir).to_str().unwrap().to_owned());
+    let first = manager.create_future(&name, &b).unwrap().unwrap();
+    assert!(manager.create_future(&name, &a).unwrap().is_none());
+    let second = manager.create_future(&name, &b).unwrap().unwrap();
+    while second.future.copy_from(&log).unwrap() > 0 {}
+    assert!(matches!(manager.replace_with_future(&name, &first).map(drop), Err(HandoverError::Ended)));
+    manager.finish_exchange(manager.replace_with_future(&name, &second).unwrap());
+    assert_eq!(manager.directory_of(&name), Some(node.ids[1]));
+}
+
+/// Something else has the name that the copy is to get: that is for a person to look at, but the disk is well.
+#[test]
+fn a_name_that_is_taken_is_no_failed_disk() {
+    let node = node();
+    let (manager, _) = node.start();
+    let log = fill(&node, &manager);
+    let in_the_way = node.path("b/t-0");
+    for is_file in [true, false] {
+        match is_file {
+            true => fs::write(&in_the_way, "").unwrap(),
+            false => fs::create_dir_all(in_the_way.join("x")).unwrap(),
+        }
+        let refused = move_to(&node, &manager, "b").unwrap_err();
+        assert!(refused.starts_with("the copy cannot take the log's place: "), "{refused}");
+        assert!(node.failures.lock().is_empty() && manager.future(&partition("t", 0)).is_some());
+        write(&log, 1);
+        match is_file {
+            true => fs::remove_file(&in_the_way).unwrap(),
+            false => fs::remove_dir_all(&in_the_way).unwrap(),
+        }
+    }
+    let before = kept(&log);
+    move_to(&node, &manager, "b").unwrap();
+    assert_eq!(kept(&manager.get(&partition("t", 0)).unwrap()), before);
 }
 
 #[test]
