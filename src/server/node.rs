@@ -286,11 +286,12 @@ impl Node {
         info!("shutting down");
         self.server.shutdown(DRAIN).await;
         self.jobs.shutdown().await;
-        assignments::report_last(&self.broker, &self.registration).await;
         let replicas = self.broker.replicas.clone();
         if spawn_blocking(move || replicas.stop_moves()).await.is_err() {
             error!("the moves of replicas did not end in order");
         }
+        // Also of the moves that ended just now.
+        assignments::report_last(&self.broker, &self.registration).await;
         let broker_epoch = self.registration.epoch();
         if self.broker.config.controlled_shutdown_enable {
             self.registration.shut_down().await;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use kafka_protocol::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
@@ -346,6 +347,30 @@ async fn replicas_that_are_sent_to_and_fro_serve_all_the_while() {
         assert_eq!(client.read_from("t", partition, 0).await, expected);
     }
     broker.shut_down().await;
+}
+
+/// A stop in the midst of moves: of those that end with it the controller is told, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_moved_is_told_before_the_end() {
+    const PARTITIONS: i32 = 8;
+    let mut data = Data::new();
+    for round in 0..4 {
+        let broker = Broker::start_in(data, &TWO).await;
+        let mut client = broker.client().await;
+        if round == 0 {
+            client.create_topic("t", PARTITIONS, &[]).await;
+        }
+        for partition in 0..PARTITIONS {
+            client.produced("t", partition, -1, batch(&["x"])).await;
+            let to = broker.path().join(if round % 2 == 0 { "b" } else { "a" });
+            assert_eq!(move_to(&mut client, &to, "t", partition).await, ErrorCode::None);
+        }
+        data = broker.shut_down().await;
+        let dirs = ["a", "b"].map(|dir| data.path().join(dir));
+        let verify = Command::new(env!("CARGO_BIN_EXE_ottla")).arg("verify-log").args(&dirs).output();
+        let said = String::from_utf8(verify.expect("it runs").stdout).expect("UTF-8");
+        assert!(!said.contains("given to another directory") && !said.contains("fault "), "round {round}: {said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

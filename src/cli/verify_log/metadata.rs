@@ -178,7 +178,8 @@ fn is_current(log: &PartitionDirectory) -> bool {
     log.name.kind == DirectoryKind::Current && &*log.name.topic_partition.topic != METADATA_TOPIC
 }
 
-/// Each partition of this node has its directory, unless it is given to a directory that was not looked at.
+/// Each partition of this node has its directory, unless it is given to a directory that was not looked at. One that lies in
+/// another directory is not missing: see [`check_directory_id`].
 fn check_topic(topic: &TopicImage, node_id: BrokerId, dirs: &[LogDirectory], findings: &mut Vec<(String, Finding)>) {
     for (number, partition) in topic.partitions.iter() {
         let Some(assigned) = partition.directory(node_id) else { continue };
@@ -191,7 +192,7 @@ fn check_topic(topic: &TopicImage, node_id: BrokerId, dirs: &[LogDirectory], fin
             None => continue,
         };
         let name = format!("{}-{number}", topic.name);
-        if !dir.partitions.iter().any(|log| log.dir_name == name) {
+        if !dirs.iter().flat_map(|dir| &dir.partitions).any(|log| log.dir_name == name) {
             let what = "missing: the metadata gives this log to this directory";
             findings.push((dir.shown(&name), Finding::fault(name, None, what, Remedy::None)));
         }
@@ -216,7 +217,8 @@ fn unwanted(image: &MetadataImage, node_id: BrokerId, log: &PartitionDirectory) 
     }
 }
 
-/// Whether the directory has the id by which the metadata knows it.
+/// Whether the directory has the id by which the metadata knows it. That a log lies in another directory of the node than the
+/// metadata says is what a move leaves of which the controller was not told: a start, Kafka's too, does so.
 fn check_directory_id(
     dir: &LogDirectory,
     image: &MetadataImage,
@@ -238,17 +240,23 @@ fn check_directory_id(
             (assigned != id && !reserved.contains(&assigned)).then_some((log, assigned))
         })
         .collect();
-    let Some((first, assigned)) = elsewhere.first() else { return };
-    let count = elsewhere.len();
-    let what = if ids.contains(assigned) {
-        format!("{count} logs here, {} the first, are given to another directory of this node", first.dir_name)
-    } else {
-        format!(
-            "directory.id is {id}, but the metadata gives {count} of the logs here to {assigned}: they stay without a leader"
-        )
-    };
+    let (moved, unknown): (Vec<_>, Vec<_>) = elsewhere.into_iter().partition(|(_, assigned)| ids.contains(assigned));
     let file = meta_properties::FILE_NAME;
-    findings.push((dir.shown(file), Finding::fault(file, None, what, Remedy::None)));
+    if let Some((first, _)) = moved.first() {
+        let (count, first) = (moved.len(), &first.dir_name);
+        let what = format!(
+            "{count} logs here, {first} the first, are given to another directory of this node: the next start tells the \
+             controller"
+        );
+        findings.push((dir.shown(file), Finding::note(file, what, Remedy::None)));
+    }
+    if let Some((_, assigned)) = unknown.first() {
+        let count = unknown.len();
+        let what = format!(
+            "directory.id is {id}, but the metadata gives {count} of the logs here to {assigned}: they stay without a leader"
+        );
+        findings.push((dir.shown(file), Finding::fault(file, None, what, Remedy::None)));
+    }
 }
 
 /// Whether the file that keeps a node from voting twice is there, and not behind the log.

@@ -25,21 +25,36 @@ pub(super) async fn report_known(broker: &Broker, registration: &Registration) {
     broker.replicas.assignments().give_back(left);
 }
 
+/// Replicas of which the controller is being told. Where that ends before it has answered, as it does when the node ends, they
+/// are to be told again.
+struct Telling<'a> {
+    assignments: &'a Assignments,
+    taken: Vec<Assignment>,
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        if !self.taken.is_empty() {
+            self.assignments.give_back(std::mem::take(&mut self.taken));
+        }
+    }
+}
+
 /// Never ends.
 pub(super) async fn report(broker: Arc<Broker>, registration: Arc<Registration>) {
     let assignments: &Assignments = broker.replicas.assignments();
     let mut backoff = FIRST_BACKOFF;
     loop {
-        let taken = assignments.take(MAX_ASSIGNMENTS).await;
-        let left = tell(&broker, &registration, taken).await;
-        if left.is_empty() {
+        let mut telling = Telling { assignments, taken: assignments.take(MAX_ASSIGNMENTS).await };
+        telling.taken = tell(&broker, &registration, telling.taken.clone()).await;
+        let left = telling.taken.len();
+        if left == 0 {
             backoff = FIRST_BACKOFF;
             continue;
         }
-        warn!(replicas = left.len(), ?backoff, "the controller does not know the log directory of some replicas yet");
+        warn!(replicas = left, ?backoff, "the controller does not know the log directory of some replicas yet");
         tokio::time::sleep(backoff).await;
         backoff = (backoff * 2).min(LONGEST_BACKOFF);
-        assignments.give_back(left);
     }
 }
 
