@@ -11,6 +11,7 @@
 mod checkpoints;
 mod metadata;
 mod progress;
+mod rehearsal;
 mod repair;
 mod root;
 
@@ -142,7 +143,7 @@ fn verify_log(arguments: &VerifyLogArguments, out: &mut dyn Write) -> Result<u8,
     }
     let repairs = Repairs::plan(&report);
     if arguments.dry_run {
-        repairs.print_plan(out)?;
+        repairs.print_plan(&disk, &report, out)?;
         return Ok(u8::from(faults > 0));
     }
     if repairs.is_empty() {

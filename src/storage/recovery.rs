@@ -16,17 +16,22 @@
 //! What survived a kill is perhaps not on disk. Its names are synced before anything is built on them, or a power loss would
 //! bring back a state in which what was removed since is missing; its bytes are by the next flush.
 //!
+//! The base offset of a batch is in no checksum. A segment ends where the records of the next one begin: a batch that says that it
+//! is behind that is damaged, not what follows it. Only records that are there twice let a segment go ([`overlap`]).
+//!
 //! No damage keeps a log from being opened. What no longer is a whole batch with a right checksum is never served again:
 //! it is cut off at the end of the log, and elsewhere treated as [`DamagePolicy`] says. Every repair is reported; whoever
 //! opens the log writes the report to its own log. Only a disk that fails is an error.
 
 mod files;
+mod overlap;
 mod segments;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -92,6 +97,15 @@ pub struct RecoveryReport {
     pub bytes_removed: u64,
     /// What was wrong, and what was done about it, in the order it was found.
     pub repairs: Vec<Repair>,
+    /// What was taken out of segments that kept their names, each time that one was written anew.
+    pub taken_out: Vec<TakenOut>,
+}
+
+/// Stretches of a segment's file, in bytes, which it lacks since it was written anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenOut {
+    pub base_offset: Offset,
+    pub stretches: Vec<Range<u64>>,
 }
 
 /// One thing that was wrong, and what was done.
@@ -125,6 +139,10 @@ struct Recovery<'a> {
     latest_epoch: LeaderEpoch,
     /// From the checkpoint, unless the log does not reach up to it.
     recovery_point: Offset,
+    /// Where the records of segments begin that are whole, as far as that was looked for.
+    starts: BTreeMap<Offset, Option<Offset>>,
+    /// Segments that had another name.
+    renamed: BTreeSet<Offset>,
     has_new_names: bool,
     report: RecoveryReport,
 }
@@ -159,6 +177,8 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
         log_end_offset: Offset(0),
         latest_epoch: LeaderEpoch::UNKNOWN,
         recovery_point: params.recovery_point,
+        starts: BTreeMap::new(),
+        renamed: BTreeSet::new(),
         has_new_names,
         report: RecoveryReport::default(),
     };

@@ -4,6 +4,10 @@
 //! Neither trusts anything: a batch must have a known magic, a size that ends within the file, and offsets that
 //! follow those before it. Message sets of the formats v0 and v1, which only a directory that came a long way with Kafka
 //! still has, are walked over as well; their one offset is that of the last message in it.
+//!
+//! No checksum covers a batch's base offset. One that is too low contradicts what was before; one that is too high
+//! contradicts what follows, so that [`FullScan`] looks there whenever offsets are left out: a batch that would have its place in
+//! front of the next one, but says that it is behind it, is what is wrong.
 
 use std::io;
 
@@ -270,9 +274,55 @@ pub(super) struct FullScan<'a> {
     end: u64,
     next_offset: Offset,
     max_offset: Offset,
+    /// Where the records of what follows the file begin.
+    limit: Option<Offset>,
+    /// A batch that begins behind `next_offset` leaves offsets out.
+    knows_next: bool,
     buffer: Vec<u8>,
     buffered_at: u64,
     buffered: usize,
+}
+
+/// How many batches behind one that leaves offsets out are asked at most whether it lies.
+const WITNESSES: usize = 8;
+/// If so many that follow begin behind it, nobody else is asked.
+const AGREE: usize = 3;
+
+/// The offsets of a batch.
+struct Span {
+    base: i64,
+    next: i64,
+    /// How many it has, wherever that is.
+    offsets: i64,
+}
+
+impl Span {
+    fn of(frame: &Frame) -> Span {
+        let (base, next) = (frame.base_offset().0, frame.last_offset().0.saturating_add(1));
+        Span { base, next, offsets: next - base }
+    }
+}
+
+/// How many of these can be right at the same time behind `from`, in this order. There must be room between them for those
+/// that are not.
+fn longest(from: i64, spans: &[Span]) -> usize {
+    let mut best = vec![0; spans.len()];
+    for n in (0..spans.len()).rev() {
+        best[n] = 1 + longest_behind(spans[n].next, &spans[n + 1..], &best[n + 1..]);
+    }
+    longest_behind(from, spans, &best)
+}
+
+/// `best`: how many if the first one is one of the chosen, for each of the spans.
+fn longest_behind(from: i64, spans: &[Span], best: &[usize]) -> usize {
+    let (mut room, mut longest) = (from, 0);
+    for (span, best) in spans.iter().zip(best) {
+        if span.base >= room {
+            longest = longest.max(*best);
+        }
+        room = room.saturating_add(span.offsets);
+    }
+    longest
 }
 
 impl<'a> FullScan<'a> {
@@ -291,10 +341,26 @@ impl<'a> FullScan<'a> {
             end,
             next_offset,
             max_offset: max_offset(base_offset),
+            limit: None,
+            // An index entry names the end of its batch, not the beginning.
+            knows_next: position == 0 || next_offset > base_offset,
             buffer,
             buffered_at: position,
             buffered: 0,
         }
+    }
+
+    /// Tells where the records of the next segment begin.
+    pub fn before(mut self, limit: Option<Offset>) -> FullScan<'a> {
+        self.limit = limit;
+        self
+    }
+
+    /// Whatever the segment's name says.
+    fn any_offset(mut self) -> FullScan<'a> {
+        self.max_offset = Offset(i64::MAX - 1);
+        self.knows_next = false;
+        self
     }
 
     /// Where the next batch begins, or would.
@@ -310,9 +376,62 @@ impl<'a> FullScan<'a> {
         }
         let position = self.position;
         let frame = self.check(position)?;
+        if let Some(next) = self.contradicted_by(position, &frame)? {
+            let (base, next_offset) = (frame.base_offset(), self.next_offset);
+            let reason = format!("offset {base} is between {next_offset}, which is next, and {next}, which follows");
+            return Err(ScanError::Damaged { position, reason });
+        }
         self.position += frame.size() as u64;
         self.next_offset = frame.last_offset().plus(1);
+        self.knows_next = true;
         Ok(Some((position, frame)))
+    }
+
+    /// The offset of what follows the batch at `position`, if that shows that the batch's own offset is wrong, and too high: more
+    /// of what follows goes together without it than with it. Any of these may be what is wrong, so several are asked.
+    fn contradicted_by(&mut self, position: u64, frame: &Frame) -> Result<Option<Offset>, ScanError> {
+        if !self.knows_next || frame.base_offset() == self.next_offset {
+            return Ok(None);
+        }
+        let mut at = position + frame.size() as u64;
+        let mut witnesses: Vec<(u64, Frame)> = Vec::new();
+        let mut is_contradicted = false;
+        while let Some(witness) = self.header(at)?.filter(|_| witnesses.len() < WITNESSES) {
+            is_contradicted |= witness.base_offset() <= frame.last_offset();
+            witnesses.push((at, witness));
+            at += witness.size() as u64;
+            if !is_contradicted && witnesses.len() == AGREE {
+                return Ok(None);
+            }
+        }
+        let limit = self.limit.filter(|_| at >= self.end);
+        if !is_contradicted && limit.is_none_or(|limit| limit > frame.last_offset()) {
+            return Ok(None);
+        }
+        let mut spans = vec![Span::of(frame)];
+        for (at, witness) in witnesses {
+            // One that is damaged says nothing, and one from before was written twice, or lies as well.
+            if witness.base_offset() >= self.next_offset && self.has_checksum(at, &witness)? {
+                spans.push(Span::of(&witness));
+            }
+        }
+        spans.extend(limit.map(|limit| Span { base: limit.0, next: limit.0, offsets: 0 }));
+        let [with, without] =
+            [spans[0].next, self.next_offset.0 + spans[0].offsets].map(|from| longest(from, &spans[1..]));
+        let next = spans.get(1).map(|next| next.base);
+        let lies = without > with + 1 || without == with + 1 && next == Some(self.next_offset.0 + spans[0].offsets);
+        Ok(next.filter(|_| lies).map(Offset))
+    }
+
+    /// The header at `position`, if there can be one.
+    fn header(&mut self, position: u64) -> Result<Option<Frame>, ScanError> {
+        let room = self.end.saturating_sub(position);
+        if room == 0 {
+            return Ok(None);
+        }
+        let header = self.fill(position, room.min(HEADER_SIZE as u64) as usize)?;
+        let frame = Frame::parse(&header[..header.len().min(HEADER_SIZE)]).ok();
+        Ok(frame.filter(|frame| frame.size() as u64 <= room && frame.last_offset() >= frame.base_offset()))
     }
 
     /// After damage: moves on to the next position at which a whole and right batch stands, and returns it. `None`:
@@ -372,6 +491,13 @@ impl<'a> FullScan<'a> {
         if let Some(reason) = frame.contradiction(self.next_offset, self.max_offset, room) {
             return Err(damaged(reason));
         }
+        match self.has_checksum(position, &frame)? {
+            true => Ok(frame),
+            false => Err(damaged(format!("the checksum of the batch from {} is wrong", frame.base_offset()))),
+        }
+    }
+
+    fn has_checksum(&mut self, position: u64, frame: &Frame) -> Result<bool, ScanError> {
         let mut checksum = frame.checksum();
         let end = position + frame.size() as u64;
         let mut at = position + checksum.start() as u64;
@@ -381,10 +507,7 @@ impl<'a> FullScan<'a> {
             checksum.update(bytes);
             at += bytes.len() as u64;
         }
-        match checksum.is_right() {
-            true => Ok(frame),
-            false => Err(damaged(format!("the checksum of the batch from {} is wrong", frame.base_offset()))),
-        }
+        Ok(checksum.is_right())
     }
 
     /// What is buffered from `position` on, at least `wanted` bytes.
@@ -400,6 +523,56 @@ impl<'a> FullScan<'a> {
             }
         }
         Ok(&self.buffer[(position - self.buffered_at) as usize..self.buffered])
+    }
+}
+
+/// The offset of the first batch of a segment that can be read and is where it may be, at `floor` or behind.
+pub(super) fn first_sound_offset(
+    file: &dyn DiskFile,
+    base_offset: Offset,
+    size: u64,
+    floor: Offset,
+) -> Result<Option<Offset>, ScanError> {
+    if floor <= base_offset {
+        // The name and the first header say the same, most of the time.
+        match HeaderScan::new(file, base_offset, 0, size, base_offset, Wait::ForDisk).next() {
+            Ok(None) => return Ok(None),
+            Ok(Some((_, frame))) if frame.base_offset() == base_offset => return Ok(Some(base_offset)),
+            Ok(Some(_)) | Err(ScanError::Damaged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut scan = FullScan::new(file, base_offset, 0, size, floor.max(base_offset));
+    loop {
+        match scan.next() {
+            Ok(frame) => return Ok(frame.map(|(_, frame)| frame.base_offset())),
+            Err(ScanError::Damaged { .. }) if scan.skip_damage()?.is_none() => return Ok(None),
+            Err(ScanError::Damaged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Where the records of a segment begin. If what it begins with is damaged, its name says so.
+pub(super) fn start_of_records(
+    file: &dyn DiskFile,
+    base_offset: Offset,
+    size: u64,
+) -> Result<Option<Offset>, ScanError> {
+    let sound = first_sound_offset(file, base_offset, size, base_offset)?;
+    if sound.is_none_or(|sound| sound == base_offset) {
+        return Ok(sound);
+    }
+    let first = first_batch(file, size)?.map(|frame| frame.base_offset());
+    Ok(if first == sound { sound } else { Some(base_offset) })
+}
+
+/// The first batch at the start of a file, whole and right, whatever the file's name says.
+pub(super) fn first_batch(file: &dyn DiskFile, size: u64) -> Result<Option<Frame>, ScanError> {
+    match FullScan::new(file, Offset(0), 0, size, Offset(0)).any_offset().next() {
+        Ok(frame) => Ok(frame.map(|(_, frame)| frame)),
+        Err(ScanError::Damaged { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

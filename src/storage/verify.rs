@@ -3,7 +3,7 @@
 //!
 //! | file | what is checked |
 //! |---|---|
-//! | `.log` | each batch whole and with its checksum, offsets ascending within the segment, leader epochs never falling, the records within (decompressed), the largest timestamp |
+//! | `.log` | each batch whole and with its checksum, offsets ascending and in front of the next segment's, leader epochs never falling, the records within (decompressed), the largest timestamp |
 //! | `.index` | entries ascend, each names a batch that begins there |
 //! | `.timeindex` | entries ascend, each names a batch of that timestamp, none before it is later; that of a sealed segment is complete |
 //! | `.txnindex` | each entry names a marker that aborts; no aborted transaction is missing |
@@ -25,12 +25,13 @@ use std::sync::Arc;
 
 use crate::record::batch::RecordBatch;
 use crate::storage::checkpoint;
-use crate::storage::disk::Disk;
+use crate::storage::disk::{Disk, OpenMode};
 use crate::storage::file_cache::Directory;
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::leader_epochs::{self, EpochEntry};
 use crate::storage::producer_state::snapshot;
 use crate::storage::producer_state::{ProducerStateConfig, ProducerStateManager};
+use crate::storage::scan::start_of_records;
 use crate::types::{LeaderEpoch, Offset};
 
 /// As a checkpoint of epochs is small.
@@ -212,11 +213,13 @@ impl LogCheck<'_> {
                 let what =
                     format!("begins at {base_offset}, but the segment before ends at {}", self.found.log_end_offset);
                 let name = FileName::new(*base_offset, FileKind::Log);
-                self.found.findings.push(Finding::fault(name, None, what, Remedy::None));
+                self.found.findings.push(Finding::fault(name, None, what, Remedy::TakeOut));
             }
             // One without batches says where the log ends as well.
             self.found.log_end_offset = self.found.log_end_offset.max(*base_offset);
-            if let Err(error) = self.segment(*base_offset, *files, Some(*base_offset) == last) {
+            let behind = segments.range(base_offset.plus(1)..).map(|(base_offset, _)| *base_offset);
+            let limit = self.first_record(behind);
+            if let Err(error) = self.segment(*base_offset, *files, Some(*base_offset) == last, limit) {
                 // A bad block, or a file that a running broker has removed: the others can be looked at.
                 let what = format!("cannot be read: {error}");
                 let name = FileName::new(*base_offset, FileKind::Log);
@@ -227,6 +230,18 @@ impl LogCheck<'_> {
         self.check_epochs(first);
         let bases: Vec<Offset> = segments.into_keys().collect();
         self.check_snapshots(&snapshots, &bases)
+    }
+
+    /// Where the records of these segments begin, of the first one that can be read and has any.
+    fn first_record(&self, segments: impl Iterator<Item = Offset>) -> Option<Offset> {
+        let first_of = |base_offset: Offset| {
+            let path = FileName::new(base_offset, FileKind::Log).path_in(&self.params.dir);
+            let file = self.disk.open(&path, OpenMode::Read).ok()?;
+            let size = file.file_len().ok()?;
+            // What cannot be read is told when it is its turn.
+            start_of_records(&*file, base_offset, size).ok()?
+        };
+        segments.filter_map(first_of).next()
     }
 
     /// The segments, and the offsets of producer snapshots.

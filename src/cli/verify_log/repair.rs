@@ -1,8 +1,9 @@
 //! What a repair does, in which order, and where it keeps what it removes.
 //!
 //! A log is repaired by its recovery, as after a crash and with nothing trusted: it cuts off or takes out what is no
-//! records, and makes indexes, snapshots and epochs anew. Before that, what may change is copied: small files as they are, of
-//! logs the stretches that go. Copies of what did not change in the end are removed again.
+//! records, and makes indexes, snapshots and epochs anew. That is rehearsed first ([`crate::cli::verify_log::rehearsal`]), so
+//! that a dry run says what a repair does, and what is going to change is copied: files as they are, of segments that stay the
+//! stretches that go. Copies of what did not change in the end are removed again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use crate::cli::verify_log::checkpoints::CheckpointKind;
 use crate::cli::verify_log::progress::Progress;
+use crate::cli::verify_log::rehearsal::{Change, RehearsalDisk};
 use crate::cli::verify_log::root::LogDirectory;
 use crate::cli::verify_log::{CheckedLog, Report, VerifyError};
 use crate::clock::{Clock as _, SystemClock};
@@ -28,7 +30,7 @@ use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::log::{Log, LogContext, LogParams};
 use crate::storage::partition_metadata;
 use crate::storage::producer_state::ProducerStateConfig;
-use crate::storage::recovery::DamagePolicy;
+use crate::storage::recovery::{DamagePolicy, RecoveryReport};
 use crate::storage::verify::{Finding, Remedy, Severity, VerifiedLog};
 use crate::types::{Offset, TopicId, TopicPartition};
 
@@ -126,33 +128,22 @@ impl<'a> Repairs<'a> {
     }
 
     /// Says what would be done.
-    pub fn print_plan(&self, out: &mut dyn Write) -> Result<(), VerifyError> {
+    pub fn print_plan(&self, disk: &Arc<dyn Disk>, report: &Report, out: &mut dyn Write) -> Result<(), VerifyError> {
+        let progress = Arc::new(Progress::new(self.logs.iter().map(|log| log.found.bytes).sum()));
         for log in &self.logs {
-            for finding in &log.findings {
-                let file = log.dir.shown(&format!("{}/{}", log.name, finding.file));
-                let at = finding.position.filter(|_| matches!(finding.remedy, Remedy::CutOff | Remedy::TakeOut));
-                let at = at.map_or(String::new(), |position| format!(" from {position} on"));
-                let remedy = match (finding.remedy, log.policy) {
-                    (Remedy::CutOff, _) => "be cut off",
-                    (Remedy::TakeOut, DamagePolicy::KeepReadable) => "lose what is damaged; the rest stays",
-                    (Remedy::TakeOut, DamagePolicy::CutOff | DamagePolicy::CutOffKeepingCopy) => {
-                        "be cut off, and all segments behind it: other replicas have the records"
-                    }
-                    (Remedy::Rebuild, _) => "be made anew",
-                    (Remedy::Remove, _) => "be removed",
-                    (Remedy::Complete, _) => "be put in its place",
-                    (Remedy::Correct, _) => "be corrected",
-                    (Remedy::None, _) => continue,
-                };
-                writeln!(out, "would  {file}{at}: {remedy}")?;
+            let (said, ..) = rehearse(disk, log, progress.clone())?;
+            progress.clear();
+            for said in said {
+                writeln!(out, "would  {}", log.dir.shown(&format!("{}/{said}", log.name)))?;
             }
         }
         for (dir, name, topic_id) in &self.topic_ids {
             let file = dir.shown(&format!("{name}/{}", partition_metadata::FILE_NAME));
-            writeln!(out, "would  {file}: be made anew with topic id {topic_id}")?;
+            writeln!(out, "would  {file}: made anew with topic id {topic_id}")?;
         }
         for (dir, kind) in &self.checkpoints {
-            writeln!(out, "would  {}: be corrected", dir.shown(kind.file_name()))?;
+            let entries = corrected(report, dir, *kind).len();
+            writeln!(out, "would  {}: corrected, {entries} entries", dir.shown(kind.file_name()))?;
         }
         if self.is_empty() {
             writeln!(out, "would  do nothing")?;
@@ -173,15 +164,18 @@ impl<'a> Repairs<'a> {
         for dir in &report.dirs {
             backups.insert(dir.number, Backup::new(dir, backup, report.dirs.len(), now_ms));
         }
-        let sizes = self.logs.iter().map(|log| log.found.bytes).sum();
-        let progress = Arc::new(Progress::new(sizes));
+        let sizes: u64 = self.logs.iter().map(|log| log.found.bytes).sum();
+        // Each is read twice.
+        let progress = Arc::new(Progress::new(2 * sizes));
         for log in &self.logs {
             let backup = &backups[&log.dir.number];
             let io = VerifyError::at(&log.path);
-            let kept = backup.keep_log(disk, log)?;
+            let (_, changes, report) = rehearse(disk, log, progress.clone())?;
+            let kept = backup.keep_log(disk, &changes, &report)?;
             let all_done = recover(disk, log, progress.clone());
             progress.clear();
-            for done in all_done.map_err(&io)? {
+            let (all_done, _) = all_done.map_err(&io)?;
+            for done in all_done {
                 writeln!(out, "done   {}", log.dir.shown(&format!("{}/{done}", log.name)))?;
             }
             backup.forget_unchanged(&kept)?;
@@ -199,7 +193,7 @@ impl<'a> Repairs<'a> {
             let offsets = corrected(report, dir, *kind);
             let file = OffsetCheckpointFile::new(disk.clone(), &dir.path, kind.file_name());
             file.write(&offsets).map_err(VerifyError::at(&path))?;
-            writeln!(out, "done   {}: {} entries written", dir.shown(kind.file_name()), offsets.len())?;
+            writeln!(out, "done   {}: corrected, {} entries", dir.shown(kind.file_name()), offsets.len())?;
         }
         for backup in backups.values().filter(|backup| backup.path.exists()) {
             writeln!(out, "what was removed or replaced is in {}", backup.path.display())?;
@@ -244,8 +238,24 @@ fn corrected(report: &Report, dir: &LogDirectory, kind: CheckpointKind) -> BTree
     offsets
 }
 
+/// What a repair of the log would do, and what it would change.
+fn rehearse(
+    disk: &Arc<dyn Disk>,
+    log: &LogRepair<'_>,
+    progress: Arc<Progress>,
+) -> Result<(Vec<String>, Vec<Change>, RecoveryReport), VerifyError> {
+    let rehearsal = Arc::new(RehearsalDisk::new(disk.clone()));
+    let on: Arc<dyn Disk> = rehearsal.clone();
+    let rehearsed = recover(&on, log, progress).and_then(|(done, report)| Ok((done, rehearsal.changes()?, report)));
+    rehearsed.map_err(VerifyError::at(&log.path))
+}
+
 /// Has the log recovered, with nothing trusted, and closes it. Returns what was done.
-fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>, progress: Arc<Progress>) -> io::Result<Vec<String>> {
+fn recover(
+    disk: &Arc<dyn Disk>,
+    log: &LogRepair<'_>,
+    progress: Arc<Progress>,
+) -> io::Result<(Vec<String>, RecoveryReport)> {
     // Jobs of the log are run here and now.
     let background = Background::stepped();
     let context = LogContext {
@@ -291,7 +301,7 @@ fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>, progress: Arc<Progress>) -
         };
         done.push(format!("{}: {what}", finding.file));
     }
-    Ok(done)
+    Ok((done, report))
 }
 
 /// Where a directory's files are kept before they change. Made with the first of them.
@@ -336,33 +346,31 @@ impl Backup {
         Ok(Some(place))
     }
 
-    /// Keeps what a recovery of the log may change: returns the small files, and their copies.
-    fn keep_log(&self, disk: &Arc<dyn Disk>, log: &LogRepair<'_>) -> Result<Vec<(PathBuf, PathBuf)>, VerifyError> {
+    /// Keeps what a recovery of the log is going to change: returns the files that are kept whole, and their copies.
+    fn keep_log(
+        &self,
+        disk: &Arc<dyn Disk>,
+        changes: &[Change],
+        report: &RecoveryReport,
+    ) -> Result<Vec<(PathBuf, PathBuf)>, VerifyError> {
         let mut kept = Vec::new();
-        // All that a recovery which cuts off removes behind the first damage.
-        let cut = log.found.damaged.first().filter(|_| log.policy == DamagePolicy::CutOff).copied();
-        let is_behind = |name: &FileName| cut.is_some_and(|cut| name.base_offset > cut.base_offset);
-        let is_replaced = |name: &FileName| name.kind == FileKind::Log && replaced_by_swap(&log.path, name);
-        for entry in disk.list(&log.path).map_err(VerifyError::at(&log.path))? {
-            let path = log.path.join(&entry.name);
-            let name = entry.name.to_str().and_then(FileName::parse);
-            let is_log = name.is_some_and(|name| name.kind == FileKind::Log && name.state == FileState::InUse);
-            let is_other = name.is_none() && entry.name != "leader-epoch-checkpoint";
-            if entry.is_dir || is_other || (is_log && !name.is_some_and(|name| is_behind(&name) || is_replaced(&name)))
-            {
-                continue;
-            }
-            if let Some(copy) = self.keep_file(&path)? {
-                kept.push((path, copy));
-            }
-        }
-        for damage in &log.found.damaged {
-            let name = FileName::new(damage.base_offset, FileKind::Log);
-            let path = name.path_in(&log.path);
-            let to = if cut.is_some() { fs::metadata(&path).map_or(damage.to, |info| info.len()) } else { damage.to };
-            self.keep_stretch(disk, &path, damage.from, to)?;
-            if cut.is_some() {
-                break;
+        for change in changes {
+            let (Change::Whole(path) | Change::CutOff { path, .. }) = change;
+            let name = path.file_name().and_then(|name| FileName::parse(name.to_str()?));
+            let is_segment = name.is_some_and(|name| name.kind == FileKind::Log && name.state == FileState::InUse);
+            // Whoever was written anew twice has lost stretches of what was not there at first.
+            let mut rewritten =
+                report.taken_out.iter().filter(|taken| Some(taken.base_offset) == name.map(|name| name.base_offset));
+            match (change, rewritten.next(), rewritten.next()) {
+                (Change::CutOff { from, to, .. }, None, _) if is_segment => {
+                    self.keep_stretch(disk, path, *from, *to)?
+                }
+                (Change::Whole(_), Some(taken), None) if is_segment => {
+                    for stretch in &taken.stretches {
+                        self.keep_stretch(disk, path, stretch.start, stretch.end)?;
+                    }
+                }
+                _ => kept.extend(self.keep_file(path)?.map(|copy| (path.clone(), copy))),
             }
         }
         Ok(kept)
@@ -406,14 +414,6 @@ impl Backup {
     }
 }
 
-/// Whether a segment's log goes because one that compaction made takes its place.
-fn replaced_by_swap(dir: &Path, name: &FileName) -> bool {
-    let swaps = fs::read_dir(dir).into_iter().flatten().flatten();
-    swaps
-        .filter_map(|entry| entry.file_name().to_str().and_then(FileName::parse))
-        .any(|swap| swap.state == FileState::Swap && swap.kind == FileKind::Log && swap.base_offset <= name.base_offset)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -442,8 +442,11 @@ mod tests {
         let content = |offset: i64| fs::read(path.join(format!("{offset:020}.log"))).unwrap();
         let (damaged, behind) = (content(40), content(72));
         let backup = Backup::new(&dir, None, 1, 7000);
-        let kept = backup.keep_log(&disk, &log).unwrap();
-        let done = recover(&disk, &log, Arc::new(Progress::new(0))).unwrap();
+        let (said, changes, report) = rehearse(&disk, &log, Arc::new(Progress::new(0))).unwrap();
+        assert_eq!(content(72), behind, "nothing was done yet");
+        let kept = backup.keep_log(&disk, &changes, &report).unwrap();
+        let (done, _) = recover(&disk, &log, Arc::new(Progress::new(0))).unwrap();
+        assert_eq!(said, done);
         backup.forget_unchanged(&kept).unwrap();
 
         assert_eq!(verify(&disk, &params, &mut ()).unwrap().log_end_offset, Offset(40));

@@ -11,7 +11,7 @@ use crate::storage::index_file::IndexError;
 use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::Wait;
 use crate::storage::log::append::index_io;
-use crate::storage::recovery::{DamagePolicy, Recovery, RecoveryStep};
+use crate::storage::recovery::{DamagePolicy, Recovery, RecoveryStep, TakenOut};
 use crate::storage::scan::{Frame, FullScan, HeaderScan, ScanError};
 use crate::storage::segment::LogSegment;
 use crate::storage::time_index::TimestampEntry;
@@ -30,21 +30,23 @@ struct Start {
 }
 
 /// What was found in a segment.
-struct Checked {
+pub(super) struct Checked {
     /// Behind the last whole batch; the segment's base if there is none.
-    next_offset: Offset,
+    pub(super) next_offset: Offset,
     /// Stretches that hold no whole batch.
-    damaged: Vec<Damage>,
+    pub(super) damaged: Vec<Damage>,
     last_indexed: u64,
     /// Of the last batch that has one, here or before.
     latest_epoch: LeaderEpoch,
+    /// Where the first batch is that reaches into the next segment, and the offset behind what is before it.
+    pub(super) beyond: Option<(u64, Offset)>,
 }
 
 #[derive(Clone, Debug)]
-struct Damage {
-    from: u64,
-    to: u64,
-    reason: String,
+pub(super) struct Damage {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) reason: String,
 }
 
 /// How often the progress is told, in bytes.
@@ -73,6 +75,7 @@ impl Recovery<'_> {
 
     fn check_from_recovery_point(&mut self) -> io::Result<()> {
         let mut first_unflushed = self.first_unflushed();
+        self.log_end_offset = Offset(0);
         for n in 0..first_unflushed.min(self.segments.len()) {
             self.check_trusted(n)?;
         }
@@ -81,7 +84,7 @@ impl Recovery<'_> {
         while n < self.segments.len() {
             let cut_off = self.check_unflushed(n, total)?;
             n += 1;
-            self.remove_overlapped(n)?;
+            self.settle_overlap(n)?;
             if n == self.segments.len() {
                 break;
             }
@@ -117,22 +120,6 @@ impl Recovery<'_> {
             self.distrust_survivors(first_unflushed)?;
         }
         Ok(())
-    }
-
-    /// Removes segments, from number `n` on, that begin before the one in front of them ends: a segment that was given up, or cut
-    /// off, and that a power loss has brought back.
-    fn remove_overlapped(&mut self, n: usize) -> io::Result<()> {
-        let end = self.log_end_offset;
-        let behind = self.segments.partition_point(|segment| segment.base_offset() < end);
-        if self.params.clean_shutdown || behind <= n {
-            return Ok(());
-        }
-        let removed: Vec<Arc<LogSegment>> = self.segments.drain(n..behind).collect();
-        for segment in &removed {
-            let name = FileName::new(segment.base_offset(), FileKind::Log);
-            self.repaired(name, format!("begins before the segment in front of it ends, at {end}"), "deleted");
-        }
-        self.remove_segments(removed)
     }
 
     /// Whether the segment that begins at `next` begins behind the log's end so far, and that can only mean that the end of
@@ -183,10 +170,10 @@ impl Recovery<'_> {
             self.repaired(FileName::new(segment.base_offset(), *kind), "missing", "built it anew");
         }
         self.has_new_names = true;
-        let start = self.start_over(&segment)?;
+        let start = self.start_over(&segment, segment.base_offset())?;
         let checked = self.scan(&segment, start, 0, DamagePolicy::KeepReadable)?;
         // It was not touched by a crash: whatever is damaged, what follows is none the worse for it.
-        self.repair(&segment, checked, DamagePolicy::KeepReadable)?;
+        self.repair(&segment, segment.base_offset(), checked, DamagePolicy::KeepReadable)?;
         segment.seal().map_err(index_io)?;
         if !self.params.clean_shutdown {
             // Whatever took these files may have taken that one; nobody can tell that it is missing.
@@ -201,13 +188,15 @@ impl Recovery<'_> {
     fn check_unflushed(&mut self, n: usize, total: u64) -> io::Result<bool> {
         let segment = self.segments[n].clone();
         let is_last = n + 1 == self.segments.len();
+        // What is before it is not served from here once more.
+        let floor = self.log_end_offset.max(segment.base_offset());
         if is_last && !self.params.clean_shutdown {
             // What was reserved behind its end is room for the start, on a disk that is full otherwise.
             unless_full(segment.release_reserved())?;
         }
         let start = match self.params.clean_shutdown || known_bugs::is_back(KnownBug::IndexTrustedAfterCrash) {
-            true => self.start_by_index(&segment)?,
-            false => self.start_by_headers(&segment)?,
+            true => self.start_by_index(&segment, floor)?,
+            false => self.start_by_headers(&segment, floor)?,
         };
         let next = self.segments.get(n + 1).map(|next| next.base_offset());
         if !self.params.clean_shutdown && next.is_none_or(|next| next > self.recovery_point) {
@@ -218,14 +207,15 @@ impl Recovery<'_> {
             // What is appended next would have to be named behind it.
             let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
             self.repaired(file, "its last entry names an offset behind the segment's end", "built the indexes anew");
-            let start = self.start_over(&segment)?;
+            let start = self.start_over(&segment, floor)?;
             checked = self.scan(&segment, start, 0, self.params.damage)?;
         }
+        self.weigh_overlap(n, &mut checked)?;
         let is_damaged = !checked.damaged.is_empty();
         self.log_end_offset = checked.next_offset;
         self.latest_epoch = checked.latest_epoch;
         self.last_indexed = checked.last_indexed;
-        self.repair(&segment, checked, self.params.damage)?;
+        self.repair(&segment, floor, checked, self.params.damage)?;
         if !is_last || !self.params.clean_shutdown {
             // The indexes of the last segment go on being written to; what a crash left behind them must not stay.
             let sealed = segment.seal().map_err(index_io);
@@ -239,15 +229,15 @@ impl Recovery<'_> {
     }
 
     /// The whole segment is to be read.
-    fn start_over(&mut self, segment: &LogSegment) -> io::Result<Start> {
+    fn start_over(&mut self, segment: &LogSegment, floor: Offset) -> io::Result<Start> {
         segment.reset_indexes().map_err(super::unreadable)?;
         // Until one is met.
         self.without_producers.insert(segment.base_offset());
-        Ok(Start { position: 0, offset: segment.base_offset(), last_indexed: 0, named: None })
+        Ok(Start { position: 0, offset: floor, last_indexed: 0, named: None })
     }
 
     /// After an orderly end all but the stretch behind the last index entry was looked at when it was appended.
-    fn start_by_index(&mut self, segment: &Arc<LogSegment>) -> io::Result<Start> {
+    fn start_by_index(&mut self, segment: &Arc<LogSegment>, floor: Offset) -> io::Result<Start> {
         let start = match self.last_indexed(segment) {
             Ok(Some(start)) if names_a_batch(segment, start)? => return Ok(start),
             Ok(Some(_)) => Some("its last entry points to no batch".to_owned()),
@@ -260,7 +250,7 @@ impl Recovery<'_> {
             let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
             self.repaired(file, reason, "built the indexes anew");
         }
-        self.start_over(segment)
+        self.start_over(segment, floor)
     }
 
     /// Where the last index entry points; `None`: an empty segment has no indexes.
@@ -281,11 +271,11 @@ impl Recovery<'_> {
 
     /// After a crash the batches below the recovery point are on disk, but of the indexes beside them perhaps only a part, with
     /// holes: a segment's are synced when it is sealed. They are made anew, by the headers alone as far as those are trusted.
-    fn start_by_headers(&mut self, segment: &Arc<LogSegment>) -> io::Result<Start> {
-        let mut start = self.start_over(segment)?;
+    fn start_by_headers(&mut self, segment: &Arc<LogSegment>, floor: Offset) -> io::Result<Start> {
+        let mut start = self.start_over(segment, floor)?;
+        let latest_epoch = self.latest_epoch;
         let file = segment.file()?;
-        let base_offset = segment.base_offset();
-        let mut scan = HeaderScan::new(&*file, base_offset, 0, segment.size(), base_offset, Wait::ForDisk);
+        let mut scan = HeaderScan::new(&*file, segment.base_offset(), 0, segment.size(), floor, Wait::ForDisk);
         loop {
             match scan.next() {
                 Ok(Some((position, frame))) if frame.last_offset() < self.recovery_point => {
@@ -294,8 +284,12 @@ impl Recovery<'_> {
                     start.position = position + frame.size() as u64;
                     start.offset = frame.last_offset().plus(1);
                 }
-                // Damage is dealt with by whoever reads on from here.
-                Ok(_) | Err(ScanError::Damaged { .. }) => return Ok(start),
+                Ok(_) => return Ok(start),
+                // Perhaps it was a header before that lied: nothing here is trusted then.
+                Err(ScanError::Damaged { .. }) => {
+                    self.latest_epoch = latest_epoch;
+                    return self.start_over(segment, floor);
+                }
                 Err(error) => return Err(scan_io(error)),
             }
         }
@@ -336,8 +330,10 @@ impl Recovery<'_> {
             damaged: Vec::new(),
             last_indexed: start.last_indexed,
             latest_epoch: self.latest_epoch,
+            beyond: None,
         };
-        let mut scan = FullScan::new(&*file, base_offset, start.position, end, start.offset);
+        let limit = self.limit_of(segment, policy)?;
+        let mut scan = FullScan::new(&*file, base_offset, start.position, end, start.offset).before(limit);
         let mut told = start.position;
         loop {
             match scan.next() {
@@ -356,6 +352,9 @@ impl Recovery<'_> {
                 Ok(Some((position, frame))) => {
                     checked.latest_epoch = checked.latest_epoch.max(frame.leader_epoch());
                     self.index(segment, position, &frame, &mut checked.last_indexed)?;
+                    if checked.beyond.is_none() && limit.is_some_and(|limit| frame.last_offset() >= limit) {
+                        checked.beyond = Some((position, checked.next_offset));
+                    }
                     checked.next_offset = frame.last_offset().plus(1);
                 }
                 Ok(None) => break,
@@ -400,7 +399,13 @@ impl Recovery<'_> {
 
     /// Removes what is damaged: by cutting it off if nothing follows that is to stay, else by writing the segment
     /// without it.
-    fn repair(&mut self, segment: &Arc<LogSegment>, checked: Checked, policy: DamagePolicy) -> io::Result<()> {
+    fn repair(
+        &mut self,
+        segment: &Arc<LogSegment>,
+        floor: Offset,
+        checked: Checked,
+        policy: DamagePolicy,
+    ) -> io::Result<()> {
         let size = segment.size();
         let Some(last) = checked.damaged.last() else {
             return Ok(());
@@ -422,7 +427,7 @@ impl Recovery<'_> {
         }
         assert!(policy == DamagePolicy::KeepReadable, "cutting off leaves one stretch, at the end");
         self.write_without(segment, &checked.damaged)?;
-        let start = self.start_over(segment)?;
+        let start = self.start_over(segment, floor)?;
         let rebuilt = self.scan(segment, start, 0, policy)?;
         self.last_indexed = rebuilt.last_indexed;
         Ok(())
@@ -471,6 +476,10 @@ impl Recovery<'_> {
 
     /// Replaces a segment's file by one without the damaged stretches.
     fn write_without(&mut self, segment: &Arc<LogSegment>, damaged: &[Damage]) -> io::Result<()> {
+        if !self.renamed.contains(&segment.base_offset()) {
+            let stretches = damaged.iter().map(|damage| damage.from..damage.to).collect();
+            self.report.taken_out.push(TakenOut { base_offset: segment.base_offset(), stretches });
+        }
         let dir = self.dir.path();
         let name = FileName::new(segment.base_offset(), FileKind::Log);
         let cleaned = name.with_state(FileState::Cleaned).path_in(&dir);
@@ -520,7 +529,7 @@ fn last_named(segment: &LogSegment) -> io::Result<Option<Offset>> {
     Ok(last.map(|entry| entry.offset))
 }
 
-fn scan_io(error: ScanError) -> io::Error {
+pub(super) fn scan_io(error: ScanError) -> io::Error {
     match error {
         ScanError::Io(error) => error,
         error => io::Error::new(io::ErrorKind::InvalidData, error),

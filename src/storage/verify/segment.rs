@@ -36,7 +36,14 @@ struct Buffers {
 }
 
 impl LogCheck<'_> {
-    pub(super) fn segment(&mut self, base_offset: Offset, files: SegmentFiles, is_last: bool) -> io::Result<()> {
+    /// `limit`: where the records of what follows begin.
+    pub(super) fn segment(
+        &mut self,
+        base_offset: Offset,
+        files: SegmentFiles,
+        is_last: bool,
+        limit: Option<Offset>,
+    ) -> io::Result<()> {
         let name = FileName::new(base_offset, FileKind::Log);
         let file = self.disk.open(&name.path_in(&self.params.dir), OpenMode::Read)?;
         let size = file.file_len()?;
@@ -52,7 +59,7 @@ impl LogCheck<'_> {
             aborted: TxnIndexCheck::open(self.disk, &self.params.dir, of(FileKind::TxnIndex), files.txn_index)?,
         };
         let mut buffers = Buffers::default();
-        let mut scan = FullScan::new(&*file, base_offset, 0, size, base_offset);
+        let mut scan = FullScan::new(&*file, base_offset, 0, size, base_offset).before(limit);
         let (mut told, mut damaged) = (0, 0);
         loop {
             match scan.next() {
