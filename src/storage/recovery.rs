@@ -340,7 +340,15 @@ impl Recovery<'_> {
         producers.truncate_and_reload(log_start_offset, from.unwrap_or(end), now_ms)?;
         if producers.latest_snapshot_offset().is_none() {
             let start = self.first_unexpired(producers.map_end_offset(), now_ms)?;
-            producers.update_map_end_offset(from.map_or(start, |from| start.min(from)).max(log_start_offset));
+            let start = from.map_or(start, |from| start.min(from)).max(log_start_offset);
+            // What was written when these segments began would say now that nobody is known.
+            let bases = self.segments[1..].iter().map(|segment| segment.base_offset());
+            for base in bases.filter(|base| *base > log_start_offset && *base <= start) {
+                producers.update_map_end_offset(base);
+                producers.take_snapshot()?;
+                self.has_new_names = true;
+            }
+            producers.update_map_end_offset(start);
         }
         let rolled = self.segments.last().map_or(log_start_offset, |last| last.base_offset()).max(log_start_offset);
         let lacks_snapshots = from.is_none() && producers.map_end_offset() < rolled;
