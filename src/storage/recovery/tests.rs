@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::clock::ManualClock;
 use crate::storage::fixture::{Expected, Fixture, context, expected, found};
+use crate::storage::producer_state::ProducerStateConfig;
 use crate::types::TopicPartition;
 
 /// Opens all logs of a fixture. `better` changes what Kafka makes of a directory to what this broker makes of it;
@@ -305,26 +307,32 @@ fn all_is_read_when_the_log_ends_before_its_recovery_point() {
     assert_eq!(log.recovery_point(), Offset(102));
 }
 
-/// A truncation or the next crash would miss them.
+/// A truncation or the next crash would miss them, and `verify-log` does: also where all producers, or those of some segments, have
+/// expired.
 #[test]
 fn producer_snapshots_are_made_anew_for_each_segment() {
-    for (name, topic, wanted) in [
-        ("damaged-partitions-clean", "no-snapshots", &[40, 72, 102][..]),
-        ("damaged-partitions-unclean", "no-snapshots", &[40, 72, 102]),
-        ("damaged-partitions-unclean", "empty-last-segment", &[40, 72]),
-    ] {
-        let dir = format!("{topic}-0");
-        let fixture = Fixture::unpack_only(name, &dir);
-        let (log, _) = fixture.open(&context(), &TopicPartition::new(topic, 0), DamagePolicy::KeepReadable);
-        log.close().unwrap();
-        let mut names: Vec<String> = std::fs::read_dir(fixture.data().join(dir))
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| name.ends_with(".snapshot"))
-            .collect();
-        names.sort();
-        let wanted: Vec<String> = wanted.iter().map(|offset| format!("{offset:020}.snapshot")).collect();
-        assert_eq!(names, wanted, "{name} {topic}");
+    let day = ProducerStateConfig::default().expiration_ms;
+    // The largest timestamp of the first segment is the second of these less a day.
+    for now_ms in [1_795_935_000_000, 1_795_935_603_900 + day, 1_795_935_603_900 + 10 * day] {
+        for (name, topic, wanted) in [
+            ("damaged-partitions-clean", "no-snapshots", &[40, 72, 102][..]),
+            ("damaged-partitions-unclean", "no-snapshots", &[40, 72, 102]),
+            ("damaged-partitions-unclean", "empty-last-segment", &[40, 72]),
+        ] {
+            let dir = format!("{topic}-0");
+            let fixture = Fixture::unpack_only(name, &dir);
+            let context = LogContext { clock: ManualClock::new(now_ms), ..context() };
+            let (log, _) = fixture.open(&context, &TopicPartition::new(topic, 0), DamagePolicy::KeepReadable);
+            log.close().unwrap();
+            let mut names: Vec<String> = std::fs::read_dir(fixture.data().join(dir))
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .filter(|name| name.ends_with(".snapshot"))
+                .collect();
+            names.sort();
+            let wanted: Vec<String> = wanted.iter().map(|offset| format!("{offset:020}.snapshot")).collect();
+            assert_eq!(names, wanted, "{name} {topic} {now_ms}");
+        }
     }
 }
 
