@@ -113,13 +113,19 @@ pub trait DiskFile: Send + Sync {
     fn set_modified(&self, modified_ms: i64) -> io::Result<()>;
 
     /// Reserves blocks up to `len` without changing the length. A hint: a file system that cannot is no error.
-    fn reserve(&self, len: u64) -> io::Result<()>;
+    fn reserve(&self, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Starts writing out these bytes without waiting. A hint, which makes nothing durable.
-    fn start_writeback(&self, position: u64, len: u64) -> io::Result<()>;
+    fn start_writeback(&self, _position: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
 
     /// For `sendfile`; `None` where there is no such thing.
-    fn fd(&self) -> Option<BorrowedFd<'_>>;
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 impl dyn DiskFile + '_ {

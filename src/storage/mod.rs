@@ -19,6 +19,8 @@ pub mod file_name;
 pub(crate) mod fixture;
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+pub(crate) mod harm;
 mod index_file;
 mod known_bugs;
 pub mod leader_epochs;

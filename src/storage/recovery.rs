@@ -130,7 +130,7 @@ struct Recovery<'a> {
     lost_txn_indexes: BTreeSet<Offset>,
     /// Segments that took the place of others with a transaction index, and brought none.
     swapped: BTreeSet<Offset>,
-    /// Segments that were read from their start on, and have no batch with a producer id.
+    /// Segments without a batch of a producer that is known still: they were read from their start on, or all is too old.
     without_producers: BTreeSet<Offset>,
     /// Where the last segment's last index entry points.
     last_indexed: u64,
@@ -339,16 +339,11 @@ impl Recovery<'_> {
         let from = self.lost_txn_indexes.first().copied();
         producers.truncate_and_reload(log_start_offset, from.unwrap_or(end), now_ms)?;
         if producers.latest_snapshot_offset().is_none() {
-            let start = self.first_unexpired(producers.map_end_offset(), now_ms)?;
-            let start = from.map_or(start, |from| start.min(from)).max(log_start_offset);
-            // What was written when these segments began would say now that nobody is known.
-            let bases = self.segments[1..].iter().map(|segment| segment.base_offset());
-            for base in bases.filter(|base| *base > log_start_offset && *base <= start) {
-                producers.update_map_end_offset(base);
-                producers.take_snapshot()?;
-                self.has_new_names = true;
-            }
-            producers.update_map_end_offset(start);
+            // What was written by producers that are not known any more is not read again.
+            let lost =
+                from.map_or(self.segments.len(), |from| self.segments.partition_point(|s| s.base_offset() < from));
+            let expired = self.first_unexpired(now_ms).min(lost);
+            self.without_producers.extend(self.segments[..expired].iter().map(|segment| segment.base_offset()));
         }
         let rolled = self.segments.last().map_or(log_start_offset, |last| last.base_offset()).max(log_start_offset);
         let lacks_snapshots = from.is_none() && producers.map_end_offset() < rolled;
@@ -427,19 +422,15 @@ impl Recovery<'_> {
         }
     }
 
-    /// Where the first segment begins, from `from` on, that is young enough to hold a producer that is not expired.
-    fn first_unexpired(&self, from: Offset, now_ms: i64) -> io::Result<Offset> {
+    /// How many segments are in front of the first one that is young enough to hold a producer that is not expired.
+    fn first_unexpired(&self, now_ms: i64) -> usize {
         let horizon_ms = now_ms.saturating_sub(self.params.producers.expiration_ms);
-        for segment in &self.segments {
-            let is_young = match segment.max_timestamp() {
-                Ok(Some(max)) => max.timestamp > horizon_ms,
-                Ok(None) | Err(_) => true,
-            };
-            if is_young && segment.size() > 0 {
-                return Ok(segment.base_offset().max(from));
-            }
-        }
-        Ok(self.log_end_offset.max(from))
+        let is_young = |segment: &Arc<LogSegment>| match segment.max_timestamp() {
+            Ok(Some(max)) => max.timestamp > horizon_ms,
+            Ok(None) | Err(_) => true,
+        };
+        let first = self.segments.iter().position(|segment| is_young(segment) && segment.size() > 0);
+        first.unwrap_or(self.segments.len())
     }
 
     fn finish(self, log_start_offset: Offset, producers: ProducerStateManager) -> (Arc<Log>, RecoveryReport) {

@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{data, listeners, log_levels};
+use crate::config::broker::ONE_REPLICA;
 use crate::config::keys::broker_keys;
 use crate::config::value::ConfigType;
 
@@ -107,16 +108,8 @@ const LISTS: &[&str] = &[
     "process.roles",
 ];
 
-/// What is set for a node that nobody says otherwise of. There is only one: its internal topics cannot have three replicas, and as
-/// it is for tests above all, members of a group need not wait for others.
-const ALONE: &[(&str, &str)] = &[
-    ("group.initial.rebalance.delay.ms", "0"),
-    ("offsets.topic.replication.factor", "1"),
-    ("share.coordinator.state.topic.min.isr", "1"),
-    ("share.coordinator.state.topic.replication.factor", "1"),
-    ("transaction.state.log.min.isr", "1"),
-    ("transaction.state.log.replication.factor", "1"),
-];
+/// A node of an image is for tests above all: members of a group need not wait for others.
+const AT_ONCE: (&str, &str) = ("group.initial.rebalance.delay.ms", "0");
 
 /// Variables of Ottla that are read elsewhere.
 const NO_SETTINGS_OF_OTTLA: &[&str] = &["LOG", "STAY_ROOT"];
@@ -124,7 +117,7 @@ const NO_SETTINGS_OF_OTTLA: &[&str] = &["LOG", "STAY_ROOT"];
 /// Reads the environment. `mounted` is what a `server.properties` says that was put into the container, if there is one; `mounts` what
 /// is mounted, see [`data::place`].
 pub(super) fn settings(environment: &Texts, convention: Convention, mounted: Option<&Texts>, mounts: &str) -> Settings {
-    let convention = if is_bitnami(environment) { Convention::Bitnami } else { convention };
+    let convention = convention_of(environment, convention);
     let mut reading = Reading { environment, given: mounted.cloned().unwrap_or_default(), told: Settings::default() };
     reading.take_variables(convention);
     reading.told.warnings.extend(log_levels::log_levels(environment).warnings);
@@ -140,9 +133,10 @@ pub(super) fn settings(environment: &Texts, convention: Convention, mounted: Opt
     told
 }
 
-/// Whether the variables are those of Bitnami's image.
-pub(super) fn is_bitnami(environment: &Texts) -> bool {
-    environment.keys().any(|name| name.starts_with("KAFKA_CFG_"))
+/// Bitnami's, if the variables are; else that of the script that was called.
+pub(super) fn convention_of(environment: &Texts, called: Convention) -> Convention {
+    let is_bitnami = environment.keys().any(|name| name.starts_with("KAFKA_CFG_"));
+    if is_bitnami { Convention::Bitnami } else { called }
 }
 
 /// Adds where the data goes, unless the settings say it. `is_a_persons`: they come from a file that somebody wrote.
@@ -363,8 +357,8 @@ impl Reading<'_> {
     }
 
     fn defaults(&mut self, convention: Convention, is_mounted: bool, mounts: &str) {
-        for (key, value) in ALONE {
-            self.given.entry((*key).to_owned()).or_insert_with(|| (*value).to_owned());
+        for (key, value) in ONE_REPLICA.into_iter().chain([AT_ONCE]) {
+            self.given.entry(key.to_owned()).or_insert_with(|| value.to_owned());
         }
         add_log_dirs(&mut self.given, convention, is_mounted, mounts);
         if let Some(id) = cluster_id(self.environment).map(str::to_owned) {

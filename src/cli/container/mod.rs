@@ -190,7 +190,7 @@ fn settings_at_launch(environment: &Texts, convention: Convention, file: &Path) 
         return if settings.problems.is_empty() { Ok(settings.properties) } else { Err(settings.problems) };
     }
     let mut given = read_properties(file).map_err(|reason| vec![reason])?;
-    let convention = if environment::is_bitnami(environment) { Convention::Bitnami } else { convention };
+    let convention = environment::convention_of(environment, convention);
     environment::add_log_dirs(&mut given, convention, true, &mounts());
     Ok(given)
 }

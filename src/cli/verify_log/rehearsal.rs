@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -259,18 +258,6 @@ impl DiskFile for RehearsedFile {
 
     fn set_modified(&self, _modified_ms: i64) -> io::Result<()> {
         Ok(())
-    }
-
-    fn reserve(&self, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn start_writeback(&self, _position: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 }
 

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cli::{Arguments, Tool};
-use crate::record::batch::RecordBatch;
 use crate::storage::fixture::{Fixture, context, expected, found};
+use crate::storage::harm::{batches, harms, inflict};
 use crate::storage::recovery::DamagePolicy;
 
 /// The exit code and the lines that the tool prints.
@@ -391,108 +391,6 @@ fn what_cannot_be_read_is_named() {
     assert!(said_of(&lines, "e-0").is_empty());
 }
 
-/// What is done to a file of a log.
-#[derive(Clone, Debug)]
-enum Harm {
-    Flip {
-        at: usize,
-        bit: u8,
-    },
-    /// In the header of the batch that begins at one of the places where the index says so.
-    Lie {
-        batch: usize,
-        bit: u8,
-    },
-    Cut {
-        at: usize,
-    },
-    Zero {
-        at: usize,
-        len: usize,
-    },
-    Twice {
-        at: usize,
-        len: usize,
-    },
-    Insert {
-        at: usize,
-        bytes: Vec<u8>,
-    },
-    Remove,
-    Rename {
-        to: usize,
-    },
-}
-
-fn harm() -> impl Strategy<Value = Harm> {
-    let at = any::<usize>;
-    prop_oneof![
-        2 => (at(), 0..8u8).prop_map(|(at, bit)| Harm::Flip { at, bit }),
-        3 => (at(), 0..64u8).prop_map(|(batch, bit)| Harm::Lie { batch, bit }),
-        1 => at().prop_map(|at| Harm::Cut { at }),
-        1 => (at(), 1..3000usize).prop_map(|(at, len)| Harm::Zero { at, len }),
-        1 => (at(), 1..5000usize).prop_map(|(at, len)| Harm::Twice { at, len }),
-        1 => (at(), prop::collection::vec(any::<u8>(), 1..100)).prop_map(|(at, bytes)| Harm::Insert { at, bytes }),
-        1 => Just(Harm::Remove),
-        1 => at().prop_map(|to| Harm::Rename { to }),
-    ]
-}
-
-fn inflict(path: &Path, harm: &Harm) {
-    let mut bytes = fs::read(path).unwrap();
-    let len = bytes.len().max(1);
-    match harm {
-        Harm::Flip { at, bit } if !bytes.is_empty() => bytes[at % len] ^= 1 << bit,
-        Harm::Lie { batch, bit } if path.extension().is_some_and(|extension| extension == "log") => {
-            let starts = batches(&bytes).into_keys().collect::<Vec<_>>();
-            if let Some(start) = starts.get(batch % starts.len().max(1)) {
-                bytes[start + 7 - usize::from(bit / 8)] ^= 1 << (bit % 8);
-            }
-        }
-        Harm::Cut { at } => bytes.truncate(at % len),
-        Harm::Zero { at, len: zeros } => bytes.iter_mut().skip(at % len).take(*zeros).for_each(|byte| *byte = 0),
-        Harm::Twice { at, len: again } => {
-            let at = at % len;
-            let part: Vec<u8> = bytes.iter().skip(at).take(*again).copied().collect();
-            bytes.splice(at.min(bytes.len())..at.min(bytes.len()), part);
-        }
-        Harm::Insert { at, bytes: more } => {
-            let at = (at % len).min(bytes.len());
-            bytes.splice(at..at, more.iter().copied());
-        }
-        Harm::Remove => return fs::remove_file(path).unwrap(),
-        Harm::Rename { to } => {
-            let name = path.file_name().unwrap().to_str().unwrap();
-            if let Some((_, extension)) = name.split_once('.') {
-                let to = path.with_file_name(format!("{:020}.{extension}", to % 110));
-                fs::rename(path, to).unwrap();
-            }
-            return;
-        }
-        Harm::Flip { .. } | Harm::Lie { .. } => {}
-    }
-    fs::write(path, bytes).unwrap();
-}
-
-/// The whole batches in some bytes, wherever they are: where each begins, and all of it but the leader epoch.
-fn batches(bytes: &[u8]) -> std::collections::BTreeMap<usize, Vec<u8>> {
-    let mut found = std::collections::BTreeMap::new();
-    let mut at = 0;
-    while at + 61 <= bytes.len() {
-        let size = i32::from_be_bytes(bytes[at + 8..at + 12].try_into().unwrap());
-        let end = usize::try_from(size).ok().map(|size| at + 12 + size).filter(|end| *end <= bytes.len());
-        let batch = end.and_then(|end| RecordBatch::parse(&bytes[at..end]).ok()).filter(|batch| batch.is_crc_valid());
-        match (batch, end) {
-            (Some(_), Some(end)) => {
-                found.insert(at, [&bytes[at..at + 12], &bytes[at + 16..end]].concat());
-                at = end;
-            }
-            _ => at += 1,
-        }
-    }
-    found
-}
-
 /// All whole batches in the files below a directory.
 fn batches_below(dir: &Path) -> BTreeSet<Vec<u8>> {
     let mut found = BTreeSet::new();
@@ -513,7 +411,7 @@ proptest! {
     /// batch that could be read before is neither in the log nor in the backup then.
     #[test]
     fn a_repair_does_what_was_announced_and_keeps_what_goes(
-        harms in prop::collection::vec((any::<prop::sample::Index>(), harm()), 1..4),
+        harms in harms(),
         clean in any::<bool>(),
     ) {
         let name = if clean { "damaged-partitions-clean" } else { "damaged-partitions-unclean" };
@@ -524,13 +422,7 @@ proptest! {
                 fs::remove_dir_all(entry).unwrap();
             }
         }
-        for (which, harm) in &harms {
-            let mut files: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-            files.sort();
-            if !files.is_empty() {
-                inflict(&files[which.index(files.len())], harm);
-            }
-        }
+        inflict(&dir, &harms);
         let before = batches_below(&fixture.data());
         let (_, planned) = verified(&["--dry-run", &data(&fixture)]);
         prop_assert_eq!(&batches_below(&fixture.data()), &before);

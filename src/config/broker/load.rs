@@ -85,9 +85,18 @@ impl Default for BrokerConfig {
     }
 }
 
+/// One node cannot hold three replicas of its internal topics.
+pub const ONE_REPLICA: [(&str, &str); 5] = [
+    ("offsets.topic.replication.factor", "1"),
+    ("transaction.state.log.replication.factor", "1"),
+    ("transaction.state.log.min.isr", "1"),
+    ("share.coordinator.state.topic.replication.factor", "1"),
+    ("share.coordinator.state.topic.min.isr", "1"),
+];
+
 /// Adds what makes a node a cluster of its own, unless `given` has `process.roles`.
 ///
-/// One node cannot hold three replicas, so the internal topics have one. Clients are told `localhost` for a listener
+/// Clients are told `localhost` for a listener
 /// without an address, where Kafka would tell the machine's name: that name often means nothing outside of a
 /// container.
 fn standalone_defaults(given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
@@ -104,11 +113,7 @@ fn standalone_defaults(given: &BTreeMap<String, String>) -> BTreeMap<String, Str
     };
     add("process.roles", "broker,controller");
     add("controller.listener.names", "CONTROLLER");
-    add("offsets.topic.replication.factor", "1");
-    add("transaction.state.log.replication.factor", "1");
-    add("transaction.state.log.min.isr", "1");
-    add("share.coordinator.state.topic.replication.factor", "1");
-    add("share.coordinator.state.topic.min.isr", "1");
+    ONE_REPLICA.iter().for_each(|(key, value)| add(key, value));
     if !given.contains_key("broker.id") {
         add("node.id", "1");
     }

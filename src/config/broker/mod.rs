@@ -18,6 +18,7 @@ mod listeners;
 mod load;
 mod rules;
 
+pub use load::ONE_REPLICA;
 pub(super) use load::retention_ms;
 
 /// What stands in the way of a start: one line for a person.

@@ -77,6 +77,9 @@ impl Recovery<'_> {
         }
         while let Some(segment) = self.segments.get(n).cloned() {
             let (base_offset, size) = (segment.base_offset(), segment.size());
+            if base_offset == end {
+                return Ok(());
+            }
             let file = segment.file()?;
             let name = FileName::new(base_offset, FileKind::Log);
             let first = first_batch(&*file, size).map_err(scan_io)?.map(|frame| frame.base_offset());
@@ -86,9 +89,6 @@ impl Recovery<'_> {
                     Some(first) => self.rename(n, first, format!("its records begin at {first}")),
                     None => Ok(()),
                 };
-            }
-            if base_offset == end {
-                return Ok(());
             }
             let keeps = !self.params.damage.cuts_off() || first.is_some_and(|first| first >= end);
             let start = match keeps {

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::clock::ManualClock;
 use crate::storage::fixture::{Expected, Fixture, context, expected, found};
+use crate::storage::harm::{harms, inflict};
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::types::TopicPartition;
 
@@ -369,42 +370,6 @@ fn readable_records_that_are_cut_off_are_kept_where_that_is_wanted() {
     }
 }
 
-/// What is done to a file.
-#[derive(Clone, Debug)]
-enum Harm {
-    Flip { at: usize, bits: u8 },
-    Cut { at: usize },
-    Zero { at: usize, len: usize },
-    Append { bytes: Vec<u8> },
-    Remove,
-}
-
-fn harm() -> impl Strategy<Value = Harm> {
-    prop_oneof![
-        4 => (any::<usize>(), 1..=255u8).prop_map(|(at, bits)| Harm::Flip { at, bits }),
-        1 => any::<usize>().prop_map(|at| Harm::Cut { at }),
-        1 => (any::<usize>(), 1..5000usize).prop_map(|(at, len)| Harm::Zero { at, len }),
-        1 => prop::collection::vec(any::<u8>(), 1..100).prop_map(|bytes| Harm::Append { bytes }),
-        1 => Just(Harm::Remove),
-    ]
-}
-
-fn inflict(path: &std::path::Path, harm: &Harm) {
-    let mut bytes = std::fs::read(path).unwrap();
-    let len = bytes.len();
-    match harm {
-        Harm::Flip { at, bits } if len > 0 => bytes[at % len] ^= bits,
-        Harm::Cut { at } if len > 0 => bytes.truncate(at % len),
-        Harm::Zero { at, len: zeros } if len > 0 => {
-            bytes[at % len..].iter_mut().take(*zeros).for_each(|byte| *byte = 0);
-        }
-        Harm::Flip { .. } | Harm::Cut { .. } | Harm::Zero { .. } => {}
-        Harm::Append { bytes: more } => bytes.extend_from_slice(more),
-        Harm::Remove => return std::fs::remove_file(path).unwrap(),
-    }
-    std::fs::write(path, bytes).unwrap();
-}
-
 /// Everything that can be read, by single fetches; whether something could not.
 fn read_what_is_left(log: &Log) -> (Vec<(i64, Vec<u8>)>, bool) {
     let (mut found, mut is_damaged) = (Vec::new(), false);
@@ -443,7 +408,7 @@ proptest! {
     /// a crash it serves all that it has.
     #[test]
     fn any_damage_is_survived(
-        harms in prop::collection::vec((any::<prop::sample::Index>(), harm()), 1..4),
+        harms in harms(),
         clean in any::<bool>(),
         keep in any::<bool>(),
     ) {
@@ -456,14 +421,7 @@ proptest! {
         drop(log);
 
         let fixture = Fixture::unpack_only(name, "whole-0");
-        let dir = fixture.data().join("whole-0");
-        for (which, harm) in &harms {
-            let mut files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-            files.sort();
-            if !files.is_empty() {
-                inflict(&files[which.index(files.len())], harm);
-            }
-        }
+        inflict(&fixture.data().join("whole-0"), &harms);
         let (log, _) = fixture.open(&context(), &partition, damage);
         let (left, is_damaged) = read_what_is_left(&log);
         for (offset, bytes) in &left {

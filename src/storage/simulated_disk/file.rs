@@ -1,7 +1,6 @@
 //! A file of a simulated disk that somebody has open.
 
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -102,17 +101,5 @@ impl DiskFile for SimulatedFile {
         state.faults.call(Call::SetModified, &kind)?;
         state.tree.file(self.node).modified_ms = modified_ms;
         Ok(())
-    }
-
-    fn reserve(&self, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn start_writeback(&self, _position: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 }
