@@ -4,8 +4,8 @@ import re
 import shutil
 import subprocess
 
-from .own_tools import plain
-from .suite import short, test
+from .own_tools import differing, expect_none, plain
+from .suite import test
 
 COMMON = """node.id=3
 process.roles=broker,controller
@@ -142,11 +142,8 @@ def compare(run, rows):
             out, errors = (re.sub(r"directory\.id=[\w-]{22}", "directory.id=…", plain(text, "{t}", folder)) for text in (out, errors))
             outcomes[side] = {"status": status, "output": out, "errors": errors, **contents(run, folder)}
             folder.rename(kept)
-        ours, kafkas = outcomes.values()
-        for what in sorted({*ours, *kafkas}):
-            if ours.get(what) != kafkas.get(what):
-                differences.append(f"{' '.join(words)}\n  {what}, ours:   {short(ours.get(what))}\n  {what}, Kafka's: {short(kafkas.get(what))}")
-    assert not differences, f"{len(differences)} differ\n" + "\n".join(differences)
+        differences += differing(" ".join(words), *outcomes.values())
+    expect_none(differences)
 
 
 def formats(kind, lines):

@@ -426,6 +426,16 @@ def plain(text, topic, folder):
     return text.rstrip()
 
 
+def differing(line, ours, kafkas):
+    """What is not alike of two outcomes of a command line, {what: value}."""
+    return [f"{line}\n  {what}, ours:   {short(ours.get(what))}\n  {what}, Kafka's: {short(kafkas.get(what))}"
+            for what in sorted({*ours, *kafkas}) if ours.get(what) != kafkas.get(what)]
+
+
+def expect_none(differences):
+    assert not differences, f"{len(differences)} differ\n" + "\n".join(differences)
+
+
 def compare(run, lines, files=FILES, plain=plain):
     """`files` are JSON, or text as it stands; `plain` makes two outputs comparable."""
     sides = {}
@@ -459,10 +469,8 @@ def compare(run, lines, files=FILES, plain=plain):
     differences = []
     for line in filter(None, lines.splitlines()):
         ours, kafkas = outcome("ottlas", line), outcome("kafkas", line)
-        for what in ours:
-            if ours[what] != kafkas[what]:
-                differences.append(f"{line}\n  {what}, ours:   {short(ours[what])}\n  {what}, Kafka's: {short(kafkas[what])}")
-    assert not differences, f"{len(differences)} differ\n" + "\n".join(differences)
+        differences += differing(line, ours, kafkas)
+    expect_none(differences)
 
 
 def filled(run):

@@ -323,8 +323,10 @@ fn producer_snapshots_are_made_anew_for_each_segment() {
             let dir = format!("{topic}-0");
             let fixture = Fixture::unpack_only(name, &dir);
             let context = LogContext { clock: ManualClock::new(now_ms), ..context() };
-            let (log, _) = fixture.open(&context, &TopicPartition::new(topic, 0), DamagePolicy::KeepReadable);
+            let (log, report) = fixture.open(&context, &TopicPartition::new(topic, 0), DamagePolicy::KeepReadable);
             log.close().unwrap();
+            let is_told = report.repairs.iter().any(|repair| repair.file == "producer snapshots");
+            assert_eq!(is_told, name.ends_with("-clean"), "{now_ms}: {report:?}");
             let mut names: Vec<String> = std::fs::read_dir(fixture.data().join(dir))
                 .unwrap()
                 .map(|entry| entry.unwrap().file_name().into_string().unwrap())
