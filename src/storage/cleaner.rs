@@ -196,18 +196,22 @@ impl Shared {
     /// Cleans the dirtiest log that is due, or the next one if that cannot be. Returns whether one was cleaned.
     fn clean_dirtiest(&self, logs: &LogManager, cleaner: &mut Cleaner, stop: &Stop) -> bool {
         let now_ms = logs.context().clock.now_ms();
-        let mut due: Vec<(LogToClean, Arc<Log>)> = Vec::new();
+        let mut due: Vec<(LogToClean, TopicPartition, Arc<Log>)> = Vec::new();
         for (partition, log) in logs.logs() {
-            if let Some(to_clean) = self.look_at(&partition, &log, now_ms) {
-                due.push((to_clean, log));
+            if !log.cleaning.is_running()
+                && let Some(to_clean) = self.look_at(&partition, &log, now_ms)
+            {
+                due.push((to_clean, partition, log));
             }
         }
         due.sort_by(|a, b| b.0.cleanable_ratio().total_cmp(&a.0.cleanable_ratio()));
-        due.into_iter().take_while(|_| !stop.is_set()).any(|(to_clean, log)| {
+        due.into_iter().take_while(|_| !stop.is_set()).any(|(_, partition, log)| {
             // Another thread may have it.
-            let running = log.cleaning.try_begin();
-            let is_paused = || log.cleaning.is_paused.load(Ordering::SeqCst);
-            running.is_some_and(|_running| !is_paused() && clean(&log, &to_clean, cleaner))
+            let Some(_running) = log.cleaning.try_begin() else { return false };
+            let truncations = log.truncations_done();
+            // It may have changed since.
+            let to_clean = self.look_at(&partition, &log, now_ms);
+            to_clean.is_some_and(|to_clean| clean(&log, &to_clean, truncations, cleaner))
         })
     }
 
@@ -216,7 +220,6 @@ impl Shared {
         let config = log.config();
         let is_out = !config.cleanup_policy.compact
             || log.is_offline()
-            || log.cleaning.is_running()
             || log.cleaning.is_paused.load(Ordering::SeqCst)
             || log.cleaning.is_uncleanable.load(Ordering::Relaxed);
         if is_out {
@@ -233,8 +236,8 @@ impl Shared {
         let to_clean = LogToClean::of(&facts, &config, now_ms);
         if let Some(mismatch) = to_clean.mismatch {
             let (cleaned, start) = (facts.cleaned_offset.unwrap_or_default(), facts.log_start_offset);
-            // Retention of a log that is compacted as well moves its start, and that is all there is to it.
-            if mismatch == Mismatch::BeforeLogStart && config.cleanup_policy.delete {
+            // Retention has moved its start, now or when the policy was another, and that is all there is to it.
+            if mismatch == Mismatch::BeforeLogStart {
                 debug!(%partition, %cleaned, log_start_offset = %start, "the log starts behind what was cleaned");
             } else {
                 warn!(%partition, %cleaned, log_start_offset = %start, log_end_offset = %facts.log_end_offset, "the log is not clean as far as was noted; cleaning all of it");
@@ -246,9 +249,9 @@ impl Shared {
 }
 
 /// Cleans a log that was taken for it. Returns whether it did.
-fn clean(log: &Log, to_clean: &LogToClean, cleaner: &mut Cleaner) -> bool {
+fn clean(log: &Log, to_clean: &LogToClean, truncations: u64, cleaner: &mut Cleaner) -> bool {
     debug!(partition = %log.topic_partition, from = %to_clean.first_dirty_offset, to = %to_clean.first_uncleanable_offset, "cleaning");
-    match cleaner.clean(log, to_clean) {
+    match cleaner.clean(log, to_clean, truncations) {
         Ok(stats) => {
             log.note_cleaned(stats.end_offset, stats.truncations);
             log.cleaning.lacks_room.store(false, Ordering::Relaxed);
@@ -304,13 +307,19 @@ fn report(log: &Log, to_clean: &LogToClean, stats: &CleanStats) {
 /// Cleans a log once, on this thread, if it is due: for simulations.
 #[cfg(test)]
 pub(in crate::storage) fn clean_now(log: &Log, high_watermark: Offset) -> bool {
+    let Some(_running) = log.cleaning.try_begin().filter(|_| !log.cleaning.is_paused.load(Ordering::SeqCst)) else {
+        return false;
+    };
+    let truncations = log.truncations_done();
     let Ok(facts) = log_facts(log, high_watermark).map_err(|error| end_badly(log, error)) else { return false };
     let config = log.config();
     let to_clean = LogToClean::of(&facts, &config, log.context.clock.now_ms());
+    if !to_clean.is_due(&config) {
+        return false;
+    }
     let buffers = CleanerBuffers { dedupe_bytes: 24 * 1000, dedupe_load_factor: 0.9, io_bytes: 4096 };
     let throttler = Arc::new(Throttler::new(f64::MAX, Duration::ZERO));
-    let Some(_running) = log.cleaning.try_begin().filter(|_| to_clean.is_due(&config)) else { return false };
-    clean(log, &to_clean, &mut Cleaner::new(buffers, throttler, Arc::default()))
+    clean(log, &to_clean, truncations, &mut Cleaner::new(buffers, throttler, Arc::default()))
 }
 
 #[cfg(test)]

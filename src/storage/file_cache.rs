@@ -159,8 +159,10 @@ impl CachedFile {
                 return Err(io::ErrorKind::NotFound.into());
             }
             let mode = if self.create.load(Ordering::Relaxed) { OpenMode::Create } else { OpenMode::ReadWrite };
-            let path = slot.name.path_in(&self.dir.path.read());
-            let file = self.cache.disk.open(&path, mode)?;
+            // Held meanwhile: once the directory has another name, that of another log may be at its path.
+            let dir = self.dir.path.read();
+            let file = self.cache.disk.open(&slot.name.path_in(&dir), mode)?;
+            drop(dir);
             // Once it is there, its disappearance is an error.
             self.create.store(false, Ordering::Relaxed);
             slot.file = Some(file.clone());
@@ -224,12 +226,13 @@ impl CachedFile {
     /// Removes the file. That it is not there is no error. Whoever holds it open can still read it.
     pub fn remove(&self) -> io::Result<()> {
         let mut slot = self.slot.lock();
-        let path = slot.name.path_in(&self.dir.path.read());
         slot.is_removed = true;
         self.unsynced.store(false, Ordering::Release);
         let file = slot.file.take();
-        let result = self.cache.disk.remove_if_exists(&path);
-        drop(slot);
+        // Held meanwhile, as above.
+        let dir = self.dir.path.read();
+        let result = self.cache.disk.remove_if_exists(&slot.name.path_in(&dir));
+        drop((dir, slot));
         // The last one to close a removed file waits for its blocks to be freed.
         drop(file);
         result.map(drop)

@@ -151,10 +151,10 @@ impl Cleaner {
     }
 
     /// Cleans what `wanted` says of `log`, which the caller has taken for it. Says up to where it came.
-    pub fn clean(&mut self, log: &Log, wanted: &LogToClean) -> Result<CleanStats, CleanError> {
+    /// `truncations` is [`Log::truncations_done`] of the time before `wanted` was found.
+    pub fn clean(&mut self, log: &Log, wanted: &LogToClean, truncations: u64) -> Result<CleanStats, CleanError> {
         let clock = log.context.clock.clone();
         let began = clock.monotonic();
-        let truncations = log.truncations();
         let target = Target { log, segments: log.segments.load_full(), last_records: last_records(log), truncations };
         let mut stats = CleanStats { truncations, ..CleanStats::default() };
         let result = self.clean_target(&target, wanted, clock.now_ms(), &mut stats);
@@ -166,10 +166,7 @@ impl Cleaner {
             Ok(()) => Ok(stats),
             // Whatever was found then was perhaps not what was looked for.
             Err(_) if self.check(&target).is_err() => Err(CleanError::Aborted),
-            Err(CleanError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-                Err(CleanError::Uncleanable(format!("a file is missing: {error}")))
-            }
-            Err(error) => Err(error),
+            Err(error) => Err(unless_missing(error)),
         }
     }
 
@@ -325,6 +322,7 @@ impl Cleaner {
         let base_offset = sources[0].base_offset();
         let cleaned = LogSegment::create_cleaned(&log.context.files, &log.dir, base_offset).map_err(disk_error)?;
         let cleaned = Arc::new(cleaned);
+        let mut is_half_done = false;
         let result = self.clean_into(&cleaned, target, sources, wanted, now_ms, transactions, stats);
         let is_replaced = result.and_then(|is_unchanged| {
             // Nothing goes from the only segment of a group: it may stay as it is.
@@ -343,10 +341,14 @@ impl Cleaner {
                 Ok(false) | Err(ChangeError::Offline | ChangeError::Moved | ChangeError::OutOfRange { .. }) => {
                     Err(CleanError::Aborted)
                 }
-                Err(ChangeError::Io(error)) => Err(CleanError::Io(error)),
+                Err(ChangeError::Io(error)) => {
+                    // Nobody knows how far it came: what is there may be all that there is.
+                    is_half_done = true;
+                    Err(CleanError::Io(error))
+                }
             }
         });
-        if !matches!(is_replaced, Ok(true) | Err(CleanError::Io(_))) {
+        if !is_half_done && !matches!(is_replaced, Ok(true)) {
             // What cannot be removed is removed by the next start.
             let _ = cleaned.remove();
         }
@@ -584,10 +586,20 @@ fn last_records(log: &Log) -> HashMap<ProducerId, LastRecord> {
     })
 }
 
-/// What there is to know of a log, to choose by.
+/// What there is to know of a log, to choose by. [`CleanError::Aborted`]: it has changed meanwhile.
 pub fn log_facts(log: &Log, high_watermark: Offset) -> Result<LogFacts, CleanError> {
-    let config = log.config();
     let segments = log.segments.load_full();
+    facts_of(log, &segments, high_watermark).map_err(|error| match &error {
+        _ if log.is_offline() => CleanError::Aborted,
+        CleanError::Io(io) if is_missing(io) && !Arc::ptr_eq(&segments, &log.segments.load_full()) => {
+            CleanError::Aborted
+        }
+        _ => unless_missing(error),
+    })
+}
+
+fn facts_of(log: &Log, segments: &[Arc<LogSegment>], high_watermark: Offset) -> Result<LogFacts, CleanError> {
+    let config = log.config();
     let wants_largest = config.min_compaction_lag_ms > 0;
     let wants_first = config.max_compaction_lag_ms < log.context.clock.now_ms();
     let dirty = log.cleaned_offset().unwrap_or_default();
@@ -648,6 +660,18 @@ fn segment_facts(segment: &LogSegment, wanted: Wanted) -> Result<SegmentFacts, C
         offset_index_size: index_size(|segment| segment.offset_index().count(Wait::ForDisk), offset_index::ENTRY_SIZE)?,
         time_index_size: index_size(|segment| segment.time_index().count(Wait::ForDisk), time_index::ENTRY_SIZE)?,
     })
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
+
+/// That a file is not there, though nobody has removed it here, is no failure of the disk.
+fn unless_missing(error: CleanError) -> CleanError {
+    match error {
+        CleanError::Io(error) if is_missing(&error) => CleanError::Uncleanable(format!("a file is missing: {error}")),
+        error => error,
+    }
 }
 
 fn unreadable(error: ReadError) -> CleanError {

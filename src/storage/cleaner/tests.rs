@@ -26,11 +26,12 @@ fn cleaner_with(buffers: CleanerBuffers) -> Cleaner {
 /// Cleans a log of which everything is replicated, if it is due.
 fn clean_if_due(log: &Log, context: &LogContext, cleaner: &mut Cleaner) -> Option<Result<CleanStats, CleanError>> {
     log.on_high_watermark(log.log_end_offset());
+    let truncations = log.truncations();
     let facts = log_facts(log, log.log_end_offset()).unwrap();
     let to_clean = LogToClean::of(&facts, &log.config(), context.clock.now_ms());
     to_clean.is_due(&log.config()).then(|| {
         let _running = log.cleaning.try_begin().unwrap();
-        let result = cleaner.clean(log, &to_clean);
+        let result = cleaner.clean(log, &to_clean, truncations);
         if let Ok(stats) = &result {
             log.note_cleaned(stats.end_offset, stats.truncations);
         }

@@ -14,7 +14,8 @@ use tracing::error;
 use crate::record::batch::HEADER_SIZE;
 use crate::storage::background::Lane;
 use crate::storage::directory_name::{self, DirectoryKind};
-use crate::storage::disk::{DiskFile, is_full};
+use crate::storage::disk::{Disk, DiskFile, is_full};
+use crate::storage::file_cache::Directory;
 use crate::storage::file_name::{FileKind, FileName, FileState, MAX_BASE_OFFSET};
 use crate::storage::index_file::IndexError;
 use crate::storage::known_bugs::{self, KnownBug};
@@ -28,6 +29,11 @@ use crate::storage::scan::{Frame, HeaderScan};
 use crate::storage::segment::LogSegment;
 use crate::storage::txn_index::AbortedTxn;
 use crate::types::{LeaderEpoch, Offset};
+
+/// How long the removal of a deleted log is put off because somebody is at work in its directory,
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+/// and how often it is tried.
+const MAX_REMOVALS: u32 = 10;
 
 impl Log {
     /// Notes that `epoch` begins at `start_offset`: this node leads from there on, or follows who does. Durable on
@@ -66,11 +72,10 @@ impl Log {
     }
 
     /// Removes the segments that retention by time, by size or the log's start have no use for; returns how many. None
-    /// while the log is being cleaned: the work of that would be lost.
+    /// while the log is being cleaned: the work of that would be lost. Nor does a cleaning begin meanwhile: it would look
+    /// for files that go.
     pub fn delete_old_segments(&self, now_ms: i64, high_watermark: Offset) -> Result<usize, ChangeError> {
-        if self.cleaning.is_running() {
-            return Ok(0);
-        }
+        let Some(_running) = self.cleaning.try_begin() else { return Ok(0) };
         let _exchange = self.exchange.lock();
         let mut writer = self.writer.lock();
         self.change(|| {
@@ -222,15 +227,29 @@ impl Log {
     pub fn delete(&self) -> io::Result<PathBuf> {
         let deleted = self.close_as(DirectoryKind::Deleted)?;
         let delay = Duration::from_millis(self.config.load().file_delete_delay_ms.max(0) as u64);
-        let (disk, path) = (self.context.disk.clone(), deleted.clone());
+        self.remove_dir_later(deleted.clone(), delay, MAX_REMOVALS);
+        Ok(deleted)
+    }
+
+    /// Removes the directory of the deleted log. Whoever is at work in it ends soon, as the log is closed, but may make a file
+    /// until then: a cleaning is waited for, and a directory in which something appeared is removed again.
+    fn remove_dir_later(&self, path: PathBuf, delay: Duration, tries: u32) {
+        let (this, disk) = (self.this.clone(), self.context.disk.clone());
         self.context.background.run_after(delay, move || {
-            if let Err(error) = disk.remove_dir_all(&path)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                error!(dir = %path.display(), %error, "cannot remove the directory of a deleted partition");
+            let log = this.upgrade();
+            if let Some(log) = log.as_ref().filter(|log| log.cleaning.is_running()) {
+                return log.remove_dir_later(path, RETRY_DELAY, tries);
+            }
+            let Err(error) = disk.remove_dir_all(&path) else { return };
+            let is_gone = error.kind() == io::ErrorKind::NotFound && disk.exists(&path).is_ok_and(|exists| !exists);
+            let is_changing = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty);
+            match log {
+                _ if is_gone => {}
+                Some(log) if is_changing && tries > 1 => log.remove_dir_later(path, RETRY_DELAY, tries - 1),
+                // The next start of the node tries again.
+                _ => error!(dir = %path.display(), %error, "cannot remove the directory of a deleted partition"),
             }
         });
-        Ok(deleted)
     }
 
     /// Takes the log out of use and renames its directory to `topic-partition.uuid-stray`, for a person to look at.
@@ -252,7 +271,11 @@ impl Log {
 
     /// Gives the directory another name. Durable on return.
     pub(in crate::storage) fn rename_dir(&self, to: &Path) -> io::Result<()> {
-        self.dir.rename(&*self.context.disk, to)?;
+        {
+            // Whoever writes them has looked up the directory: another partition of this name may be there next.
+            let _epochs = self.epochs.lock();
+            self.dir.rename(&*self.context.disk, to)?;
+        }
         match to.parent() {
             Some(parent) => self.context.disk.sync_dir(parent),
             None => Ok(()),
@@ -456,8 +479,8 @@ impl Log {
         for segment in &removed {
             segment.rename(FileState::Deleted)?;
             if let Some(name) = writer.producers.remove_snapshot(segment.base_offset()) {
-                let deleted = name.with_state(FileState::Deleted).path_in(&dir);
-                ignore_missing(self.context.disk.rename(&name.path_in(&dir), &deleted))?;
+                let deleted = name.with_state(FileState::Deleted);
+                ignore_missing(self.context.disk.rename(&name.path_in(&dir), &deleted.path_in(&dir)))?;
                 snapshots.push(deleted);
             }
         }
@@ -465,16 +488,15 @@ impl Log {
         Ok(())
     }
 
-    fn remove_later(&self, removed: Vec<Arc<LogSegment>>, snapshots: Vec<PathBuf>) {
+    fn remove_later(&self, removed: Vec<Arc<LogSegment>>, snapshots: Vec<FileName>) {
         if removed.is_empty() {
             return;
         }
         let delay = Duration::from_millis(self.config.load().file_delete_delay_ms.max(0) as u64);
-        let disk = self.context.disk.clone();
+        let (disk, dir) = (self.context.disk.clone(), self.dir.clone());
         self.context.background.run_after(delay, move || {
             let removed = removed.iter().try_for_each(|segment| segment.remove());
-            let removed =
-                removed.and_then(|()| snapshots.iter().try_for_each(|path| ignore_missing(disk.remove_file(path))));
+            let removed = removed.and_then(|()| remove_files(&*disk, &dir, &snapshots));
             if let Err(error) = removed {
                 // The next start of the node tries again.
                 error!(%error, "cannot remove the files of deleted segments");
@@ -555,6 +577,11 @@ fn read_io(error: ReadError) -> ChangeError {
         ReadError::Io(error) => ChangeError::Io(error),
         error => ChangeError::Io(io::Error::new(io::ErrorKind::InvalidData, error)),
     }
+}
+
+/// Removes files of a directory, by the name that it has now.
+pub(super) fn remove_files(disk: &dyn Disk, dir: &Directory, names: &[FileName]) -> io::Result<()> {
+    names.iter().try_for_each(|name| ignore_missing(disk.remove_file(&name.path_in(&dir.path()))))
 }
 
 /// For files that may be deleted meanwhile.

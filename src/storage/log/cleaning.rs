@@ -22,10 +22,9 @@ use std::time::Duration;
 
 use tracing::error;
 
-use crate::storage::disk::with_suffix;
-use crate::storage::file_name::FileState;
+use crate::storage::file_name::{FileName, FileState};
 use crate::storage::known_bugs::{self, KnownBug};
-use crate::storage::log::change::ignore_missing;
+use crate::storage::log::change::{ignore_missing, remove_files};
 use crate::storage::log::{ChangeError, Log, OPEN, ReadError};
 use crate::storage::segment::LogSegment;
 use crate::types::Offset;
@@ -148,6 +147,12 @@ impl Log {
         self.commits.lock().truncations()
     }
 
+    /// As [`Self::truncations`], but not in the midst of one: that is waited for.
+    pub(in crate::storage) fn truncations_done(&self) -> u64 {
+        let _exchange = self.exchange.lock();
+        self.truncations()
+    }
+
     /// Puts `cleaned`, which was written from `sources` and is on disk, in their place. Returns false, and changes
     /// nothing, if the log has changed since `truncations` was read so that this would be wrong.
     pub(in crate::storage) fn replace_segments(
@@ -196,13 +201,13 @@ impl Log {
             self.segments.store(Arc::new(segments));
             let gone =
                 sources[1..].iter().filter_map(|segment| writer.producers.remove_snapshot(segment.base_offset()));
-            gone.map(|name| name.path_in(&dir)).collect::<Vec<_>>()
+            gone.collect::<Vec<_>>()
         };
-        for path in &snapshots {
-            ignore_missing(disk.rename(path, &with_suffix(path, ".deleted")))?;
+        let deleted: Vec<_> = snapshots.iter().map(|name| name.with_state(FileState::Deleted)).collect();
+        for (name, deleted) in snapshots.iter().zip(&deleted) {
+            ignore_missing(disk.rename(&name.path_in(&dir), &deleted.path_in(&dir)))?;
         }
         disk.sync_dir(&dir)?;
-        let deleted = snapshots.iter().map(|path| with_suffix(path, ".deleted")).collect();
         let delay = Duration::from_millis(self.config.load().file_delete_delay_ms.max(0) as u64);
         self.remove_replaced_later(sources.to_vec(), deleted, delay);
         Ok(())
@@ -222,19 +227,13 @@ impl Log {
         replaced.extend(sources.iter().map(Arc::downgrade));
     }
 
-    fn remove_replaced_later(
-        &self,
-        mut segments: Vec<Arc<LogSegment>>,
-        snapshots: Vec<std::path::PathBuf>,
-        delay: Duration,
-    ) {
-        let (this, disk) = (self.this.clone(), self.context.disk.clone());
+    fn remove_replaced_later(&self, mut segments: Vec<Arc<LogSegment>>, snapshots: Vec<FileName>, delay: Duration) {
+        let (this, disk, dir) = (self.this.clone(), self.context.disk.clone(), self.dir.clone());
         self.context.background.run_after(delay, move || {
             let read = segments.extract_if(.., |segment| Arc::strong_count(segment) > 1);
             let read: Vec<_> = read.collect();
             let removed = segments.iter().try_for_each(|segment| segment.remove());
-            let removed =
-                removed.and_then(|()| snapshots.iter().try_for_each(|path| ignore_missing(disk.remove_file(path))));
+            let removed = removed.and_then(|()| remove_files(&*disk, &dir, &snapshots));
             if let Err(error) = removed {
                 // The next start of the node tries again.
                 error!(%error, "cannot remove the files of replaced segments");

@@ -1,6 +1,7 @@
 //! The manager over real directories, with a disk that can be made to fail.
 
 mod moving;
+mod side_by_side;
 
 use std::fs;
 use std::io::{self, IoSlice};
@@ -121,6 +122,10 @@ fn append(log: &Log, count: usize) {
 
 fn append_batch(log: &Log, count: usize, mut builder: RecordBatchBuilder) {
     (0..count).for_each(|n| builder.append(1_000_000, None, Some(format!("record {n}").as_bytes()), &[]));
+    append_built(log, builder);
+}
+
+fn append_built(log: &Log, builder: RecordBatchBuilder) {
     let name = log.topic_partition().clone();
     let settings = ValidationConfig {
         partition: &name,

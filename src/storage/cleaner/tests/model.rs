@@ -324,6 +324,7 @@ impl Model {
         if dies {
             self.disk.die_after(Some(self.random.random_range(0..60)));
         }
+        let truncations = self.log.truncations();
         let facts = log_facts(&self.log, self.log.log_end_offset());
         let now_ms = self.clock.now_ms();
         let facts = match facts {
@@ -343,7 +344,7 @@ impl Model {
             let cleaner = usize::from(self.random.random_bool(0.1));
             let running = self.log.cleaning.try_begin().unwrap();
             self.say(format_args!("clean {to_clean:?}"));
-            match self.cleaners[cleaner].clean(&self.log, &to_clean) {
+            match self.cleaners[cleaner].clean(&self.log, &to_clean, truncations) {
                 Ok(stats) => {
                     self.log.note_cleaned(stats.end_offset, stats.truncations);
                     self.coverage.cleanings += 1;
