@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use clap::builder::TypedValueParser as _;
 
 use self::decoder::{Decoder, PlainDecoder};
 use self::findings::Findings;
@@ -34,7 +35,7 @@ use crate::storage::disk::{Disk, RealDisk};
 #[derive(Args, Clone, Debug)]
 pub struct DumpLogArguments {
     /// The log, index, time index, transaction index, producer snapshot and metadata snapshot files to print
-    #[arg(long, required = true, value_delimiter = ',', value_name = "FILE,...")]
+    #[arg(long, required = true, value_delimiter = ',', value_name = "FILE,...", value_parser = clap::builder::OsStringValueParser::new().map(PathBuf::from))]
     pub files: Vec<PathBuf>,
 
     /// Prints the records of each batch, too
@@ -199,7 +200,9 @@ fn dump(arguments: &DumpLogArguments, out: &mut dyn Write, err: &mut dyn Write) 
 impl Dump<'_> {
     fn files(&mut self, err: &mut dyn Write) -> Result<(), DumpError> {
         let arguments = self.arguments;
-        for path in &arguments.files {
+        // A comma at the end names nothing.
+        let named = arguments.files.iter().rposition(|path| !path.as_os_str().is_empty()).map_or(0, |last| last + 1);
+        for path in &arguments.files[..named.max(1)] {
             writeln!(self.out, "Dumping {}", path.display())?;
             // Kafka passes over both with "Ignoring unknown file", and says that all went well, unless they are called as a
             // log is.
@@ -213,7 +216,7 @@ impl Dump<'_> {
                 "log" | "checkpoint" => self.log(path, name)?,
                 "index" => self.offset_index(path, name)?,
                 "timeindex" => self.time_index(path, name)?,
-                "txnindex" => self.txn_index(path)?,
+                "txnindex" => self.txn_index(path, name, err)?,
                 "snapshot" => self.producer_snapshot(path, err)?,
                 _ => {
                     self.out.flush()?;

@@ -72,18 +72,27 @@ impl AbortedTxn {
 
     /// `Err`: the version, if it is not known.
     pub fn decode(bytes: &[u8; ENTRY_SIZE]) -> Result<AbortedTxn, i16> {
-        let version = i16::from_be_bytes([bytes[0], bytes[1]]);
-        if version != VERSION {
-            return Err(version);
+        match stored_version(bytes) {
+            VERSION => Ok(AbortedTxn::stored(bytes)),
+            version => Err(version),
         }
+    }
+
+    /// As the bytes say, whatever version they claim to be of.
+    pub fn stored(bytes: &[u8; ENTRY_SIZE]) -> AbortedTxn {
         let long = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-        Ok(AbortedTxn {
+        AbortedTxn {
             producer_id: ProducerId(long(2)),
             first_offset: Offset(long(10)),
             last_offset: Offset(long(18)),
             last_stable_offset: Offset(long(26)),
-        })
+        }
     }
+}
+
+/// The version that an entry claims to be of.
+pub fn stored_version(bytes: &[u8; ENTRY_SIZE]) -> i16 {
+    i16::from_be_bytes([bytes[0], bytes[1]])
 }
 
 /// See the module's documentation. A clone looks up what was there when it was made.

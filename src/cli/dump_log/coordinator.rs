@@ -32,13 +32,36 @@ pub(super) fn decode(family: Family, offset: i64, key: &[u8], value: Option<Byte
                 None => is_tombstone.then(|| "<DELETE>".to_owned()),
             },
         },
-        Err(DecodeError::UnknownType(_)) => {
-            let number = key.first_chunk().map_or(-1, |number| i16::from_be_bytes(*number));
-            let text = format!("Unknown record type {number} at offset {offset}, skipping.");
+        Err(error) => {
+            let text = fault(family, offset, key, value.as_deref(), &error);
             Contents { key: Some(text), value: None }
         }
-        Err(error) => Contents { key: Some(format!("Error at offset {offset}, skipping. {error}")), value: None },
     }
+}
+
+/// What is said instead of a record that cannot be read.
+fn fault(family: Family, offset: i64, key: &[u8], value: Option<&[u8]>, error: &DecodeError) -> String {
+    let number = |bytes: &[u8]| bytes.first_chunk().map(|number| i16::from_be_bytes(*number));
+    let unreadable = |version: i16, part: &str, error: &DecodeError| {
+        format!("Could not read record with version {version} from {part}'s buffer due to: {error}.")
+    };
+    let version_missing = |part: &str| format!("Could not read version from {part}'s buffer.");
+    let reason = match (number(key), decode_json(family, key, None)) {
+        (None, _) => version_missing("key"),
+        (Some(kind), Err(DecodeError::UnknownType(_))) => {
+            return format!("Unknown record type {kind} at offset {offset}, skipping.");
+        }
+        (Some(kind), Err(error)) => unreadable(kind, "key", &error),
+        // So it is the value.
+        (Some(kind), Ok(_)) => match (number(value.unwrap_or_default()), error) {
+            (None, _) => version_missing("value"),
+            (Some(version), DecodeError::UnknownVersion { .. }) => {
+                format!("Found an unknown record version {version} for {kind} type")
+            }
+            (Some(version), error) => unreadable(version, "value", error),
+        },
+    };
+    format!("Error at offset {offset}, skipping. {reason}")
 }
 
 /// The number of the kind of record, the key, and the value with its version.

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::cli::dump_log::coordinator::{self, Family};
 use crate::cli::dump_log::json;
-use crate::metadata::records::VersionedRecord;
+use crate::metadata::records::codec::Reader;
+use crate::metadata::records::{DecodeError, VersionedRecord};
 
 /// What Kafka takes if no class is named.
 pub(super) const DEFAULT_CLASS: &str = "org.apache.kafka.tools.api.StringDecoder";
@@ -99,14 +100,41 @@ impl Decoder {
 }
 
 fn metadata_record(offset: i64, value: Option<&[u8]>) -> String {
-    let decoded = value.ok_or("it has no value".to_owned());
-    match decoded.and_then(|value| VersionedRecord::decode(value).map_err(|error| error.to_string())) {
+    // Without a value there is nothing to begin with, either.
+    let value = value.unwrap_or_default();
+    match VersionedRecord::decode(value).map_err(|error| metadata_fault(value, &error)) {
         Ok(decoded) => json::text(&json!({
             "type": upper_snake(decoded.record.name()),
             "version": decoded.version,
             "data": decoded.record.to_json(decoded.version),
         })),
         Err(reason) => format!("Error at {offset}, skipping. {reason}"),
+    }
+}
+
+/// Why a metadata record cannot be read, as Kafka says it: the three numbers in front of it are read first.
+fn metadata_fault(value: &[u8], error: &DecodeError) -> String {
+    let mut reader = Reader::new(value);
+    let mut number = |what: &str| match reader.unsigned_varint() {
+        Err(_) => Err(format!("Error while reading {what}")),
+        Ok(number) => i16::try_from(number).map_err(|_| format!("Value for {what} was too large.")),
+    };
+    let read = number("frame version").and_then(|frame| match frame {
+        0 => Err("Could not deserialize metadata record with frame version 0. Note that upgrades from the preview release of \
+                  KRaft in 2.8 to newer versions are not supported."
+            .to_owned()),
+        1 => number("type").and_then(|kind| number("version").map(|_| kind)),
+        frame => Err(format!(
+            "Could not deserialize metadata record due to unknown frame version {frame}(only frame version 1 is supported)"
+        )),
+    });
+    match (read, error) {
+        (Err(reason), _) => reason,
+        (Ok(kind), DecodeError::UnknownType(_)) => {
+            format!("org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id {kind}")
+        }
+        (Ok(kind), DecodeError::LeftOver(bytes)) => format!("Found {bytes} byte(s) of garbage after {kind}"),
+        (Ok(kind), _) => format!("Failed to deserialize record with type {kind}"),
     }
 }
 

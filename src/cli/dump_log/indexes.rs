@@ -155,26 +155,29 @@ impl Dump<'_> {
         Ok(())
     }
 
-    pub(super) fn txn_index(&mut self, path: &Path) -> Result<(), DumpError> {
+    /// Entries of any version are shown as if they were of the one that is known. What a crash left of an entry is passed
+    /// over, as by a broker, which writes the next one there.
+    pub(super) fn txn_index(&mut self, path: &Path, name: &str, err: &mut dyn Write) -> Result<(), DumpError> {
+        base_offset(path, name)?;
         let bytes = self.read(path)?;
         let (entries, rest) = bytes.as_chunks::<{ txn_index::ENTRY_SIZE }>();
         for entry in entries {
-            let unknown = |version| DumpError::damaged(path, format!("an entry has the unknown version {version}"));
-            let txn = AbortedTxn::decode(entry).map_err(unknown)?;
+            let txn = AbortedTxn::stored(entry);
             writeln!(
                 self.out,
                 "version: {} producerId: {} firstOffset: {} lastOffset: {} lastStableOffset: {}",
-                txn_index::VERSION,
+                txn_index::stored_version(entry),
                 txn.producer_id,
                 txn.first_offset,
                 txn.last_offset,
                 txn.last_stable_offset,
             )?;
         }
-        match rest.len() {
-            0 => Ok(()),
-            size => Err(DumpError::damaged(path, format!("it ends with {size} bytes of an entry"))),
+        if !rest.is_empty() {
+            self.out.flush()?;
+            writeln!(err, "{}: it ends with {} bytes of an entry", path.display(), rest.len())?;
         }
+        Ok(())
     }
 
     pub(super) fn producer_snapshot(&mut self, path: &Path, err: &mut dyn Write) -> Result<(), DumpError> {

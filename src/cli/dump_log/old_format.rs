@@ -76,12 +76,7 @@ impl<'a> OldMessage<'a> {
     }
 
     fn codec(&self) -> Result<Codec, String> {
-        // Zstd came with the format that followed.
-        match Codec::from_id((self.attributes & 0x07) as u8) {
-            Ok(codec) if codec != Codec::Zstd => Ok(codec),
-            Ok(codec) => Err(format!("{codec} in a message of an old format")),
-            Err(error) => Err(error.to_string()),
-        }
+        Codec::from_id((self.attributes & 0x07) as u8).map_err(|error| error.to_string())
     }
 }
 
@@ -92,10 +87,15 @@ pub(super) fn old_timestamp(path: &Path, batch: &FoundBatch<'_>) -> Result<i64, 
 
 /// The messages that a compressed message holds, with their offsets.
 fn inner_messages(wrapper: &OldMessage<'_>) -> Result<Vec<u8>, String> {
+    let codec = wrapper.codec()?;
+    // It came with the format that followed.
+    if codec == Codec::Zstd {
+        return Err(format!("{codec} in a message of an old format"));
+    }
     let value = wrapper.value.ok_or("a compressed message has no value")?;
     let value = Bytes::copy_from_slice(value);
     let limit = MAX_OLD_MESSAGES;
-    Ok(decompress(wrapper.codec()?, &value, limit).map_err(|error| error.to_string())?.to_vec())
+    Ok(decompress(codec, &value, limit).map_err(|error| error.to_string())?.to_vec())
 }
 
 /// Cuts messages off the front of bytes, in which offsets may be relative to that of the wrapper.
@@ -124,12 +124,14 @@ impl Dump<'_> {
     ) -> Result<(), DumpError> {
         let damaged =
             |reason: String| DumpError::damaged(path, format!("in the batch at {}: {reason}", batch.position));
+        if let Some(offset) = batch.bytes.first_chunk() {
+            write!(self.out, "offset: {}", i64::from_be_bytes(*offset))?;
+        }
         let wrapper = OldMessage::parse(batch.bytes).map_err(damaged)?;
         let codec = wrapper.codec().map_err(damaged)?;
         writeln!(
             self.out,
-            "offset: {} position: {} {}: {} size: {} magic: {} compresscodec: {codec} crc: {} isvalid: {}",
-            wrapper.offset,
+            " position: {} {}: {} size: {} magic: {} compresscodec: {codec} crc: {} isvalid: {}",
             batch.position,
             wrapper.timestamp_type(),
             wrapper.timestamp,
@@ -146,6 +148,9 @@ impl Dump<'_> {
         }
         let bytes = inner_messages(&wrapper).map_err(damaged)?;
         let messages = split_messages(&bytes).map_err(damaged)?;
+        if messages.is_empty() {
+            return Err(damaged("a compressed message holds no messages".to_owned()));
+        }
         // In v1 offsets count from that of the first message; the wrapper has the last one.
         let base = match messages.last() {
             Some(last) if wrapper.magic > 0 => wrapper.offset.wrapping_sub(last.offset),

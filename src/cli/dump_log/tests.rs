@@ -246,4 +246,124 @@ fn reads_old_formats() {
     ];
     let size = format!("size: {}", compressed.len() + 34);
     assert_eq!(out, expected.map(|line| line.replace("size: SIZE", &size)));
+
+    // What these formats cannot hold is shown as far as it goes; a batch that claims to be one of them is none.
+    let mut nothing = Vec::new();
+    crate::record::compression::compress(crate::record::compression::Codec::Gzip, -1, &[], &mut nothing);
+    for (bytes, reason) in [
+        (message(0, 1, 4, 7, None, b"x"), "zstd in a message of an old format"),
+        (message(0, 1, 1, 7, None, &nothing), "a compressed message holds no messages"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let (code, out, _) = dumped(&["--files", path.to_str().unwrap()]);
+        assert_eq!((code, out.lines().count()), (0, 3), "{reason}");
+        let (code, out, err) = dumped(&["--deep-iteration", "--files", path.to_str().unwrap()]);
+        assert!(code == 1 && out.lines().count() == 3 && err.contains(reason), "{reason}: {err}");
+    }
+    let (fixture, log) = plain_log();
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[16] = 1;
+    fs::write(&log, bytes).unwrap();
+    let (code, out, _) = dumped(&["--files", &log]);
+    assert!(code == 1 && out.ends_with("Log starting offset: 0\noffset: 0"), "{out}");
+    drop(fixture);
+}
+
+/// What Kafka's tool prints of these, without the words of a stack trace.
+#[test]
+fn says_what_kafka_says_of_records_that_are_not_the_decoders() {
+    use crate::record::builder::RecordBatchBuilder;
+    use crate::types::Offset;
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("00000000000000000000.log");
+    let text = path.to_str().unwrap();
+    let said = |decoder: &str, records: &[(Option<&[u8]>, Option<&[u8]>)]| -> Vec<String> {
+        let mut batch = RecordBatchBuilder::new(Offset(0));
+        records.iter().for_each(|(key, value)| batch.append(1, *key, *value, &[]));
+        fs::write(&path, batch.build()).unwrap();
+        let (code, out, err) = dumped(&[decoder, "--files", text]);
+        assert_eq!((code, &*err), (0, ""));
+        let lines = out.lines().filter_map(|line| line.split_once(" headerKeys: [] "));
+        lines.map(|(_, said)| said.to_owned()).collect()
+    };
+    let metadata: [&[u8]; 9] = [
+        b"\x76",
+        b"\0\x01",
+        b"",
+        b"\x01\x0a\x01\0",
+        b"\x01\xff\xff\x03\0",
+        b"\x01\x02",
+        b"\x01\xe8\x07\0",
+        b"\x01\x02\0\x02aAAAAAAAAAAAAAAAA\0",
+        b"\x01\x02\0\x02aAAAAAAAAAAAAAAAA\0more",
+    ];
+    let records: Vec<(Option<&[u8]>, _)> = metadata.into_iter().map(|value| (None, Some(value))).collect();
+    let expected = [
+        "payload: Error at 0, skipping. Could not deserialize metadata record due to unknown frame version 118(only frame \
+         version 1 is supported)",
+        "payload: Error at 1, skipping. Could not deserialize metadata record with frame version 0. Note that upgrades from the \
+         preview release of KRaft in 2.8 to newer versions are not supported.",
+        "payload: Error at 2, skipping. Error while reading frame version",
+        "payload: Error at 3, skipping. Failed to deserialize record with type 10",
+        "payload: Error at 4, skipping. Value for type was too large.",
+        "payload: Error at 5, skipping. Error while reading version",
+        "payload: Error at 6, skipping. org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id 1000",
+        "payload: {\"type\":\"TOPIC_RECORD\",\"version\":0,\"data\":{\"name\":\"a\",\"topicId\":\"QUFBQUFBQUFBQUFBQUFBQQ\"}}",
+        "payload: Error at 8, skipping. Found 4 byte(s) of garbage after 2",
+    ];
+    assert_eq!(said("--cluster-metadata-decoder", &records), expected);
+
+    let of_coordinators: [(Option<&[u8]>, Option<&[u8]>); 6] = [
+        (Some(b"k"), Some(b"x")),
+        (Some(b"\x7f\xff"), Some(b"x")),
+        (Some(b"\0\x02\0\x01g"), Some(b"x")),
+        (Some(b"\0\x02\0\x01g"), Some(b"\0\x63")),
+        (Some(b"\0\x02\0\x01g"), None),
+        (Some(b"\0\x02\0"), Some(b"\0\0")),
+    ];
+    let expected = [
+        "key: Error at offset 0, skipping. Could not read version from key's buffer.",
+        "key: Unknown record type 32767 at offset 1, skipping.",
+        "key: Error at offset 2, skipping. Could not read version from value's buffer.",
+        "key: Error at offset 3, skipping. Found an unknown record version 99 for 2 type",
+        "key: {\"type\":\"2\",\"data\":{\"group\":\"g\"}} payload: <DELETE>",
+        // Kafka says "null".
+        "key: Error at offset 5, skipping. Could not read record with version 2 from key's buffer due to: the record ends too \
+         early.",
+    ];
+    assert_eq!(said("--offsets-decoder", &of_coordinators), expected);
+    let expected = expected[..2].iter().copied().chain([
+        "key: Unknown record type 2 at offset 2, skipping.",
+        "key: Unknown record type 2 at offset 3, skipping.",
+        "key: Unknown record type 2 at offset 4, skipping.",
+        "key: Unknown record type 2 at offset 5, skipping.",
+    ]);
+    assert_eq!(said("--transaction-log-decoder", &of_coordinators), expected.collect::<Vec<_>>());
+}
+
+/// As Kafka's tool, which is no broker: it shows what is there.
+#[test]
+fn shows_transaction_indexes_of_any_version() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("00000000000000000000.txnindex");
+    let entry = |version: i16| [&version.to_be_bytes()[..], &[0, 0, 0, 0, 0, 0, 0, 5].repeat(4)].concat();
+    fs::write(&path, [entry(0), entry(1), entry(-1), vec![0; 10]].concat()).unwrap();
+    let text = path.to_str().unwrap();
+    let (code, out, err) = dumped(&["--files", text]);
+    let line = |version| format!("version: {version} producerId: 5 firstOffset: 5 lastOffset: 5 lastStableOffset: 5\n");
+    assert_eq!(out, format!("Dumping {text}\n{}{}{}", line(0), line(1), line(-1)));
+    assert_eq!((code, err), (0, format!("{text}: it ends with 10 bytes of an entry\n")));
+    let other = dir.path().join("no-offset.txnindex");
+    fs::write(&other, entry(0)).unwrap();
+    assert_eq!(dumped(&["--files", other.to_str().unwrap()]).0, 1);
+}
+
+#[test]
+fn a_comma_behind_the_last_file_names_none() {
+    let (_fixture, path) = plain_log();
+    let (code, out, _) = dumped(&["--files", &format!("{path},")]);
+    assert_eq!((code, out), (0, dumped(&["--files", &path]).1));
+    // Between or before others there is a file without a name.
+    assert_eq!(dumped(&["--files", &format!(",{path}")]).0, 1);
 }

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::directory::LogDir;
 use super::{HostedLog, LogManager, Stage, for_each_in_parallel};
@@ -253,7 +253,15 @@ impl LogManager {
             report.repairs.push(Repair { file: partition_metadata::FILE_NAME.to_owned(), found, done });
         }
         if let Some(offset) = job.cleaned_offset {
-            log.restore_cleaned_offset(offset);
+            let is_compacted = log.config().cleanup_policy.compact;
+            match (Offset(0)..=log.log_end_offset()).contains(&offset) {
+                true => log.restore_cleaned_offset(offset),
+                false if is_compacted => {
+                    warn!(%partition, cleaned = %offset, log_end_offset = %log.log_end_offset(), "the log is not clean as far as was noted; cleaning all of it");
+                }
+                // Nobody goes by it, and the next checkpoint is without it.
+                false => debug!(%partition, cleaned = %offset, "the log was never cleaned so far"),
+            }
         }
         self.follow_truncations(&log, dir);
         warn_of_repairs(partition, &report);

@@ -12,10 +12,13 @@ use std::time::Duration;
 
 use super::*;
 use crate::clock::ManualClock;
+use crate::config::topic::CleanupPolicy;
 use crate::record::batch::TimestampType;
 use crate::record::builder::RecordBatchBuilder;
 use crate::storage::background::Background;
-use crate::storage::checkpoint::{CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS};
+use crate::storage::checkpoint::{
+    CLEAN_SHUTDOWN, CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, OffsetCheckpointFile, RECOVERY_POINTS,
+};
 use crate::storage::disk::{DirEntry, Disk, DiskFile, FileInfo, OpenMode, RealDisk};
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::AppendContext;
@@ -417,6 +420,38 @@ fn a_checkpoint_that_cannot_be_read_is_replaced() {
     let (manager, _) = node.start();
     assert_eq!(manager.get(&partition("t", 0)).unwrap().log_end_offset(), Offset(3));
     assert_eq!(node.text(&format!("a/{RECOVERY_POINTS}")), whole);
+}
+
+/// That of a log that is not compacted stayed for ever, and `verify-log` called it a fault each time.
+#[test]
+fn what_is_noted_of_cleaning_behind_a_logs_end_is_forgotten() {
+    for compact in [false, true] {
+        let node = Node::new();
+        let load = |manager: &Arc<LogManager>| {
+            let cleanup_policy = CleanupPolicy { compact, delete: !compact };
+            let config = Arc::new(TopicConfig { cleanup_policy, ..TopicConfig::default() });
+            manager.load(&|_, _| Some(HostedPartition { config: config.clone(), ..hosted() }), Arc::new(|_| {}));
+        };
+        let manager = node.open();
+        load(&manager);
+        for n in 0..2 {
+            append(&manager.get_or_create(&partition("t", n), new_log(hosted().topic_id)).unwrap(), 5);
+        }
+        manager.shutdown(1, &BTreeMap::new());
+        let noted = [(partition("t", 0), Offset(i64::MAX)), (partition("t", 1), Offset(5))];
+        for dir in ["a", "b"] {
+            let file = OffsetCheckpointFile::new(node.disk.clone(), &node.path(dir), CLEANER_OFFSETS);
+            let here = noted.iter().filter(|(partition, _)| node.path(dir).join(partition.to_string()).exists());
+            file.write(&here.cloned().collect()).unwrap();
+        }
+        let manager = node.open();
+        load(&manager);
+        assert_eq!(manager.get(&partition("t", 0)).unwrap().cleaned_offset(), None);
+        assert_eq!(manager.get(&partition("t", 1)).unwrap().cleaned_offset(), Some(Offset(5)));
+        manager.shutdown(1, &BTreeMap::new());
+        let left = [node.text(&format!("a/{CLEANER_OFFSETS}")), node.text(&format!("b/{CLEANER_OFFSETS}"))];
+        assert!(left.contains(&"0\n0\n".to_owned()) && left.contains(&"0\n1\nt 1 5\n".to_owned()), "{left:?}");
+    }
 }
 
 #[test]

@@ -12,7 +12,6 @@ use std::thread::ThreadId;
 use tracing::Level;
 
 use super::*;
-use crate::config::topic::CleanupPolicy;
 use crate::storage::cleaner::clean_now;
 use crate::storage::log::Wait;
 use crate::storage::simulated_disk::SimulatedDisk;
