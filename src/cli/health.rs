@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::storage::dir_lock;
+
 /// How long a connection, or an answer, may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// Ports that are tried, at most.
@@ -132,6 +134,8 @@ pub(super) struct OtherProcess {
     pub id: i32,
     /// Inodes of its sockets.
     pub sockets: Vec<u64>,
+    /// The log directories that it has locked, as this process can reach them.
+    pub log_dirs: Vec<PathBuf>,
     /// User and group, if this process may not look into it. Then it may be any program.
     pub hidden_owner: Option<(u32, u32)>,
 }
@@ -168,18 +172,29 @@ fn look_into(id: i32, own: &Path, runs: fn(&Path, &Path) -> io::Result<bool>) ->
     match runs(&process, own) {
         Ok(true) => {
             let links = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-            let sockets = links.filter_map(|link| {
-                let target = fs::read_link(link.path()).ok()?;
-                target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-            });
-            Some(OtherProcess { id, sockets: sockets.collect(), hidden_owner: None })
+            let mut found = OtherProcess { id, ..OtherProcess::default() };
+            for target in links.filter_map(|link| fs::read_link(link.path()).ok()) {
+                if target.file_name().is_some_and(|name| name == dir_lock::FILE_NAME) {
+                    let dir = target.parent().unwrap_or(&target);
+                    // In a container of its own it has a root of its own.
+                    found.log_dirs.push(process.join("root").join(dir.strip_prefix("/").unwrap_or(dir)));
+                } else if let Some(inode) = socket(&target) {
+                    found.sockets.push(inode);
+                }
+            }
+            Some(found)
         }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             let owner = fs::metadata(&process).ok()?;
-            Some(OtherProcess { id, sockets: Vec::new(), hidden_owner: Some((owner.uid(), owner.gid())) })
+            Some(OtherProcess { id, hidden_owner: Some((owner.uid(), owner.gid())), ..OtherProcess::default() })
         }
         _ => None,
     }
+}
+
+/// The inode of a socket, from the link to it.
+fn socket(target: &Path) -> Option<u64> {
+    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// Root in a container may do much, but not look into another user's processes. The broker's user may.

@@ -16,7 +16,7 @@ pub const MISSING_TOOLS: &[Tool] = missing! {
     "connect-plugin-path": CONNECT,
     "connect-standalone": CONNECT,
     "kafka-acls": "Ottla has no ACLs yet, and lets everybody do everything",
-    "kafka-client-metrics": "use kafka-configs --client-metrics NAME, which sets and shows the same",
+    "kafka-client-metrics": "use kafka-configs --client-metrics NAME, which sets and shows the same; Ottla keeps it, and collects no metrics of clients yet",
     "kafka-console-share-consumer": SHARE,
     "kafka-delegation-tokens": "Ottla has no authentication yet, so there are no tokens to manage",
     "kafka-jmx": "there is no Java here; what Ottla tells of itself stands in its log",
@@ -44,7 +44,7 @@ pub const UNKNOWN_TOOL: Tool = Tool {
 
 const CONNECT: &str = "Kafka Connect is a program of its own; run Apache Kafka's against Ottla";
 const SHARE: &str = "Ottla has no share groups (KIP-932) yet; use kafka-console-consumer and kafka-consumer-groups";
-const ZOOKEEPER: &str = "Kafka has no ZooKeeper since 4.0; use kafka-metadata-quorum, kafka-topics and kafka-configs with --bootstrap-server";
+const ZOOKEEPER: &str = "Kafka has no ZooKeeper since 4.0; use kafka-broker-api-versions, kafka-topics and kafka-configs with --bootstrap-server";
 
 fn say_so(name: &str, instead: &str) -> u8 {
     complain!("{name}: this tool of Kafka's is not there in Ottla: {instead}");

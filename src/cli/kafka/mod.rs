@@ -101,8 +101,8 @@ const LOCAL_TOOLS: &[Tool] = &[
     Tool { name: "kafka-server-start", run: server_script::start_server },
     Tool { name: "kafka-server-stop", run: server_script::stop_server },
     Tool { name: "kafka-storage", run: storage_tool::run },
-    Tool { name: "zookeeper-server-start", run: zookeeper::run },
-    Tool { name: "zookeeper-server-stop", run: |_| 0 },
+    Tool { name: "zookeeper-server-start", run: zookeeper::start },
+    Tool { name: "zookeeper-server-stop", run: zookeeper::stop },
 ];
 
 /// The tool that a process is to be: by the name it was called by, else by its first argument. With its arguments.
