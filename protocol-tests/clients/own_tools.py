@@ -491,7 +491,7 @@ def offsets(run):
     compare(run, OFFSETS)
 
 
-@test(ottla_only=True)
+@test(ottla_only=True, expected_log=["WARN background.threads=9 has no effect"])
 def configs(run):
     filled(run)
     compare(run, CONFIGS)

@@ -71,6 +71,12 @@ impl DynamicBrokerConfig {
         &self.fixed
     }
 
+    /// What is set at run time and does nothing, a line each.
+    pub fn without_effect(&self) -> Vec<String> {
+        let set = self.cluster_default.iter().chain(&self.per_broker);
+        set.filter_map(|(name, text)| support::without_effect(name, text)).collect()
+    }
+
     /// How many bytes a second may be moved between log directories: set at run time only.
     pub fn replica_alter_log_dirs_io_max_bytes_per_second(&self) -> i64 {
         let key = "replica.alter.log.dirs.io.max.bytes.per.second";

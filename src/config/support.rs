@@ -193,6 +193,9 @@ const OF_THE_AUTHORIZER: &[&str] = &["super.users", "allow.everyone.if.no.acl.fo
 /// Settings of plug-ins, which have names of their own.
 const OF_PLUGINS: &[&str] = &["rsm.config.", "rlmm.config.", "metrics.", "metric.reporters."];
 
+/// The keys that a listener may have for itself and that are read then.
+const OF_LISTENERS: &[&str] = &["max.connections", "max.connection.creation.rate"];
+
 /// What the key does here; its listener prefix does not matter.
 pub fn of(key: &str) -> Support {
     if EFFECTIVE.binary_search(&key).is_ok() {
@@ -258,6 +261,17 @@ pub(super) fn check(given: &BTreeMap<String, String>, values: &Values, bound: &[
     findings
 }
 
+/// Why a setting of a running broker does nothing, if so. Unknown keys are free to be set.
+pub(super) fn without_effect(name: &str, text: &str) -> Option<String> {
+    let key = listener_override(name).or_else(|| broker_keys().get(name))?;
+    let mut findings = Findings::default();
+    findings.judge(name, key, key.parse(Some(text)).ok().flatten().as_ref());
+    match findings.problems.is_empty() {
+        true => findings.warnings.pop(),
+        false => Some(format!("{name} protects the broker and is not supported yet")),
+    }
+}
+
 /// Whether the key is a known one with `listener.name.<listener>.` (and perhaps a SASL mechanism) before it, and if so
 /// whether its value is valid.
 pub(super) fn parse_listener_override(name: &str, text: &str) -> Option<Result<(), ConfigError>> {
@@ -284,8 +298,7 @@ impl Findings {
         }
         let shown = value.map(ConfigValue::to_text).unwrap_or_default();
         match of(key.name) {
-            // the only listener keys that are read
-            Support::Effective if name == key.name || key.name == "max.connections" => {}
+            Support::Effective if name == key.name || OF_LISTENERS.contains(&key.name) => {}
             Support::Protects => self.refuse(
                 name,
                 format!("{name}={shown} protects the broker and is not supported yet; remove it to start without"),
@@ -357,6 +370,25 @@ mod tests {
         for key in EFFECTIVE.iter().chain(PROTECTS).chain(PACES_LOGINS) {
             assert!(broker_keys().contains(key), "{key}");
         }
+    }
+
+    #[test]
+    fn of_a_change_it_is_told_that_it_does_nothing() {
+        let told = |name: &str, text: &str| without_effect(name, text);
+        assert_eq!(told("num.io.threads", "16").unwrap(), "num.io.threads=16 has no effect");
+        assert_eq!(told("num.io.threads", "8"), None, "the default");
+        let name = "listener.name.plaintext.num.network.threads";
+        assert_eq!(told(name, "4").unwrap(), format!("{name}=4 has no effect"));
+        assert_eq!(told("compression.lz4.level", "12").unwrap(), "compression.lz4.level=12 has no effect");
+        for name in
+            ["max.connections", "listener.name.x.max.connections", "listener.name.x.max.connection.creation.rate"]
+        {
+            assert_eq!(told(name, "7"), None);
+        }
+        assert!(told("listener.name.x.max.connections.per.ip", "7").is_some());
+        assert_eq!(told("somebody.elses", "7"), None);
+        let secret = told("listener.name.x.ssl.key.password", "secret").unwrap();
+        assert_eq!(secret, "listener.name.x.ssl.key.password protects the broker and is not supported yet");
     }
 
     #[test]

@@ -14,15 +14,16 @@ use thiserror::Error;
 use tokio::sync::Notify;
 
 use super::connection::HALF_CLOSED_GRACE;
+use super::connection_rate::ConnectionRate;
 use super::context::{Command, ConnectionContext};
 
-/// How many connections there may be.
+/// How many connections there may be. All but `protected_listener` and `max_idle` may change at run time.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimits {
     /// `max.connections`
     pub(super) total: usize,
-    /// `listener.name.<name>.max.connections`, by the listener's index.
-    pub(super) by_listener: Vec<usize>,
+    /// By the listener's index.
+    pub(super) by_listener: Vec<ListenerLimits>,
     /// `max.connections.per.ip`
     pub(super) per_ip: usize,
     /// `max.connections.per.ip.overrides`
@@ -36,6 +37,15 @@ pub(super) struct ConnectionLimits {
     pub(super) max_idle: Option<Duration>,
 }
 
+/// How many connections a listener may have; what is for all listeners, where it has nothing of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListenerLimits {
+    /// `listener.name.<name>.max.connections`
+    pub(super) connections: usize,
+    /// `listener.name.<name>.max.connection.creation.rate`
+    pub(super) creation_rate: u32,
+}
+
 /// `max.connections.per.ip` is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{ip} already has the configured maximum of {limit} connections")]
@@ -46,21 +56,22 @@ pub(super) struct TooManyConnections {
 
 /// All connections of the process.
 pub(super) struct Connections {
-    limits: ConnectionLimits,
     state: Mutex<State>,
-    /// Notified when a connection is gone.
-    gone: Notify,
+    /// Notified when there may be room: a connection is gone, or limits have changed.
+    room: Notify,
 }
 
-#[derive(Default)]
 struct State {
+    limits: ConnectionLimits,
     connections: HashMap<u64, Entry>,
     by_ip: HashMap<IpAddr, usize>,
-    by_listener: Vec<usize>,
-    /// Connections that may be let in now, in millionths; may be negative.
-    credit: i64,
-    /// When `credit` was last reckoned.
-    credited_at: Duration,
+    by_listener: Vec<ListenerState>,
+    rate: ConnectionRate,
+}
+
+struct ListenerState {
+    connections: usize,
+    rate: ConnectionRate,
 }
 
 struct Entry {
@@ -92,19 +103,36 @@ impl Drop for Registration {
     }
 }
 
-/// Kafka measures the rate of new connections over eleven seconds' samples, of which ten are whole.
-const RATE_WINDOW: i64 = 10;
-const CREDIT: i64 = 1_000_000;
-
 impl Connections {
-    pub(super) fn new(limits: ConnectionLimits, now: Duration) -> Arc<Connections> {
+    pub(super) fn new(limits: ConnectionLimits) -> Arc<Connections> {
+        let listener =
+            |of: &ListenerLimits| ListenerState { connections: 0, rate: ConnectionRate::new(of.creation_rate) };
         let state = State {
-            by_listener: vec![0; limits.by_listener.len()],
-            credit: i64::from(limits.creation_rate) * RATE_WINDOW * CREDIT,
-            credited_at: now,
-            ..State::default()
+            connections: HashMap::new(),
+            by_ip: HashMap::new(),
+            by_listener: limits.by_listener.iter().map(listener).collect(),
+            rate: ConnectionRate::new(limits.creation_rate),
+            limits,
         };
-        Arc::new(Connections { limits, state: Mutex::new(state), gone: Notify::new() })
+        Arc::new(Connections { state: Mutex::new(state), room: Notify::new() })
+    }
+
+    pub(super) fn limits(&self) -> ConnectionLimits {
+        self.state.lock().limits.clone()
+    }
+
+    /// Has other limits hold from now on, for as many listeners. As in Kafka, connections over `total` are closed, those
+    /// that have been idle longest first, and those over other limits stay.
+    pub(super) fn set_limits(&self, limits: ConnectionLimits) {
+        let mut state = self.state.lock();
+        state.rate.limit = limits.creation_rate;
+        for (listener, of) in state.by_listener.iter_mut().zip(&limits.by_listener) {
+            listener.rate.limit = of.creation_rate;
+        }
+        state.limits = limits;
+        state.close_excess();
+        drop(state);
+        self.room.notify_waiters();
     }
 
     /// Takes in a connection that was accepted on a listener, as soon as the limits on all connections and on those of
@@ -116,11 +144,11 @@ impl Connections {
         now: impl Fn() -> Duration,
     ) -> Result<Registration, TooManyConnections> {
         loop {
-            let gone = self.gone.notified();
+            let room = self.room.notified();
             if let Some(admitted) = self.try_admit(&context, listener, now()) {
                 return admitted;
             }
-            gone.await;
+            room.await;
         }
     }
 
@@ -132,43 +160,32 @@ impl Connections {
         now: Duration,
     ) -> Option<Result<Registration, TooManyConnections>> {
         let mut state = self.state.lock();
-        let protected = self.limits.protected_listener == Some(listener);
-        if state.by_listener[listener] >= self.limits.by_listener[listener]
-            || (!protected && state.connections.len() >= self.limits.total)
+        let limits = &state.limits;
+        let protected = limits.protected_listener == Some(listener);
+        if state.by_listener[listener].connections >= limits.by_listener[listener].connections
+            || (!protected && state.connections.len() >= limits.total)
         {
             return None;
         }
         let ip = context.peer.ip();
-        let limit = self.limits.per_ip_overrides.get(&ip).copied().unwrap_or(self.limits.per_ip);
+        let limit = limits.per_ip_overrides.get(&ip).copied().unwrap_or(limits.per_ip);
         if state.by_ip.get(&ip).copied().unwrap_or(0) >= limit {
             return Some(Err(TooManyConnections { ip, limit }));
         }
         *state.by_ip.entry(ip).or_default() += 1;
-        state.by_listener[listener] += 1;
+        state.by_listener[listener].connections += 1;
         let entry =
             Entry { context: Arc::clone(context), listener, active_at: now, resting: false, half_closed_at: None };
         state.connections.insert(context.id, entry);
-        if state.connections.len() > self.limits.total {
-            self.close_for(&state, listener);
-        }
+        state.close_excess();
         drop(state);
         Some(Ok(Registration { connections: Arc::clone(self), context: Arc::clone(context) }))
-    }
-
-    /// Closes the connection that has been idle longest for one on the protected listener.
-    fn close_for(&self, state: &State, protected: usize) {
-        let closable = state.connections.values().filter(|entry| {
-            entry.listener != protected && entry.context.control.command().is_none_or(|told| told <= Command::Drain)
-        });
-        if let Some(entry) = closable.min_by_key(|entry| (entry.active_at, entry.context.id)) {
-            entry.context.control.tell(Command::Excess);
-        }
     }
 
     fn remove(&self, context: &ConnectionContext) {
         let mut state = self.state.lock();
         if let Some(entry) = state.connections.remove(&context.id) {
-            state.by_listener[entry.listener] -= 1;
+            state.by_listener[entry.listener].connections -= 1;
             let ip = context.peer.ip();
             if let Some(count) = state.by_ip.get_mut(&ip) {
                 *count -= 1;
@@ -178,37 +195,29 @@ impl Connections {
             }
         }
         drop(state);
-        self.gone.notify_waiters();
+        self.room.notify_waiters();
     }
 
     /// Counts a new connection against `max.connection.creation.rate`; returns how long its listener has to wait.
     pub(super) fn throttle(&self, listener: usize, now: Duration) -> Duration {
-        if self.limits.protected_listener == Some(listener) {
-            return Duration::ZERO;
-        }
-        let rate = i64::from(self.limits.creation_rate);
         let mut state = self.state.lock();
-        let elapsed = now.saturating_sub(state.credited_at).min(Duration::from_secs(RATE_WINDOW as u64));
-        state.credited_at = now;
-        // Credit for a microsecond is a millionth of what a second gives.
-        let earned = elapsed.as_micros() as i64 * rate;
-        state.credit = (state.credit + earned).min(rate * RATE_WINDOW * CREDIT) - CREDIT;
-        match (-state.credit).checked_div(rate) {
-            Some(micros) => Duration::from_micros(micros.clamp(0, RATE_WINDOW * 1_000_000) as u64),
-            // A rate of 0: Kafka's throttling, too, ends after its window.
-            None => Duration::from_secs(RATE_WINDOW as u64),
+        let of_listener = state.by_listener[listener].rate.count(now);
+        if state.limits.protected_listener == Some(listener) {
+            return of_listener;
         }
+        state.rate.count(now).max(of_listener)
     }
 
     /// How often to call [`Connections::sweep`].
     pub(super) fn sweep_interval(&self) -> Duration {
-        let quarter = self.limits.max_idle.map_or(Duration::MAX, |idle| idle / 4);
+        let quarter = self.state.lock().limits.max_idle.map_or(Duration::MAX, |idle| idle / 4);
         quarter.clamp(Duration::from_millis(10), Duration::from_secs(5))
     }
 
     /// Closes the connections that have been idle too long, or half closed.
     pub(super) fn sweep(&self, now: Duration) {
         let mut state = self.state.lock();
+        let max_idle = state.limits.max_idle;
         for entry in state.connections.values_mut() {
             let control = &entry.context.control;
             if control.take_active() {
@@ -217,7 +226,7 @@ impl Connections {
             } else if !std::mem::replace(&mut entry.resting, true) {
                 control.tell_to_rest();
             }
-            if self.limits.max_idle.is_some_and(|limit| now.saturating_sub(entry.active_at) >= limit) {
+            if max_idle.is_some_and(|limit| now.saturating_sub(entry.active_at) >= limit) {
                 control.tell(Command::Idle);
             }
             if control.is_half_closed()
@@ -238,7 +247,7 @@ impl Connections {
     /// Waits until there is no connection.
     pub(super) async fn wait_for_none(&self) {
         loop {
-            let gone = self.gone.notified();
+            let gone = self.room.notified();
             if self.len() == 0 {
                 return;
             }
@@ -248,5 +257,24 @@ impl Connections {
 
     pub(super) fn len(&self) -> usize {
         self.state.lock().connections.len()
+    }
+}
+
+impl State {
+    /// Closes the connections over `total`, those that have been idle longest first, and none of the protected listener.
+    fn close_excess(&self) {
+        if self.connections.len() <= self.limits.total {
+            return;
+        }
+        // Those that are told to end are as good as gone.
+        let stays = |entry: &&Entry| entry.context.control.command().is_none_or(|told| told <= Command::Drain);
+        let staying = self.connections.values().filter(stays);
+        let excess = staying.clone().count().saturating_sub(self.limits.total);
+        let mut closable: Vec<&Entry> =
+            staying.filter(|entry| self.limits.protected_listener != Some(entry.listener)).collect();
+        closable.sort_by_key(|entry| (entry.active_at, entry.context.id));
+        for entry in closable.into_iter().take(excess) {
+            entry.context.control.tell(Command::Excess);
+        }
     }
 }

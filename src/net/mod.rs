@@ -5,6 +5,8 @@
 
 mod buffer_pool;
 mod connection;
+mod connection_quotas;
+mod connection_rate;
 mod connections;
 mod context;
 mod frame;
@@ -14,6 +16,7 @@ mod response;
 mod socket_server;
 mod writer;
 
+pub use connection_quotas::ConnectionQuotas;
 pub use context::{ClientInformation, ConnectionContext, ListenerInfo};
 pub use handler::{Reply, RequestHandler};
 pub use response::{CloseReason, Response};

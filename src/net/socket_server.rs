@@ -4,14 +4,12 @@
 //! listener is only listened on from [`SocketServer::start`] on: whoever waits for a port to open knows then that the
 //! broker serves.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
@@ -21,7 +19,8 @@ use tracing::{debug, error, info};
 
 use super::buffer_pool::BufferPool;
 use super::connection::{Connection, ConnectionSettings};
-use super::connections::{ConnectionLimits, Connections};
+use super::connection_quotas::{ConnectionQuotas, connection_limits};
+use super::connections::Connections;
 use super::context::{Command, ConnectionContext, ListenerInfo};
 use super::handler::RequestHandler;
 use crate::clock::Clock;
@@ -80,7 +79,7 @@ impl SocketServer {
         let limits = connection_limits(config)?;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let shared = Shared {
-            connections: Connections::new(limits, clock.monotonic()),
+            connections: Connections::new(limits),
             clock,
             pool: Arc::new(BufferPool::new(cores)),
             next_id: AtomicU64::new(0),
@@ -141,6 +140,11 @@ impl SocketServer {
             self.tasks.push(tokio::spawn(acceptor.run()));
         }
         Ok(())
+    }
+
+    /// The limits on connections, to be changed while they come.
+    pub fn quotas(&self, config: &BrokerConfig) -> ConnectionQuotas {
+        ConnectionQuotas::new(Arc::clone(&self.shared.connections), config)
     }
 
     /// How many connections there are.
@@ -227,41 +231,10 @@ fn bind(address: SocketAddr, receive_buffer: Option<usize>) -> io::Result<Socket
 }
 
 /// The address of a host, an IPv4 one if there is one, as in Java.
-fn resolve(host: &str) -> io::Result<IpAddr> {
+pub(super) fn resolve(host: &str) -> io::Result<IpAddr> {
     let addresses: Vec<IpAddr> = (host.trim(), 0).to_socket_addrs()?.map(|address| address.ip()).collect();
     let first = addresses.iter().find(|ip| ip.is_ipv4()).or(addresses.first());
     first.copied().ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
-/// How many connections leave enough of the system's limit of descriptors for the files of the logs: without those, a flood
-/// of connections would look like a disk that fails.
-fn descriptors_for_connections() -> usize {
-    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize / 8 * 5)
-}
-
-fn connection_limits(config: &BrokerConfig) -> Result<ConnectionLimits, BindError> {
-    let limit = |value: i32| usize::try_from(value).unwrap_or(0);
-    let per_ip_overrides = config
-        .max_connections_per_ip_overrides
-        .iter()
-        .map(|(host, value)| match resolve(host) {
-            Ok(ip) => Ok((ip, limit(*value))),
-            Err(source) => Err(BindError::Override { host: host.clone(), source }),
-        })
-        .collect::<Result<HashMap<_, _>, _>>()?;
-    let names = || config.listeners.iter().map(|endpoint| &endpoint.listener_name);
-    let by_listener = &config.max_connections_by_listener;
-    Ok(ConnectionLimits {
-        total: limit(config.max_connections).min(descriptors_for_connections()),
-        by_listener: names().map(|name| by_listener.get(name).map_or(usize::MAX, |value| limit(*value))).collect(),
-        per_ip: limit(config.max_connections_per_ip),
-        per_ip_overrides,
-        creation_rate: u32::try_from(config.max_connection_creation_rate).unwrap_or(0),
-        protected_listener: names()
-            .position(|name| *name == config.inter_broker_listener_name)
-            .filter(|_| config.listeners.len() > 1),
-        max_idle: u64::try_from(config.connections_max_idle_ms).ok().map(Duration::from_millis),
-    })
 }
 
 /// Looks for connections to close, and for buffers to free.

@@ -26,7 +26,6 @@ use crate::metadata::image::{
 use crate::storage::cleaner::CleanerConfig;
 use crate::storage::log::ChangeError;
 use crate::storage::manager::{CreateError, LogLookupError, LogManager, NewLog};
-use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
 use crate::types::{LeaderEpoch, Offset, PartitionId, ProducerId, TopicId, TopicName, TopicPartition};
 
@@ -149,6 +148,8 @@ pub struct ReplicaManager {
     /// A log directory may be missing: a log that is not there at the start is not made anew.
     may_miss_logs: bool,
     late_transactions: LateTransactions,
+    /// The settings of which it was told that they do nothing.
+    told_without_effect: Mutex<Vec<String>>,
 }
 
 impl ReplicaManager {
@@ -161,7 +162,7 @@ impl ReplicaManager {
         high_watermarks: BTreeMap<TopicPartition, Offset>,
         may_miss_logs: bool,
     ) -> Arc<ReplicaManager> {
-        logs.update_cordoned(&config.cordoned_log_dirs);
+        logs.update_cordoned(&settings.load().current().cordoned_log_dirs);
         let assignments: Arc<Assignments> = Arc::default();
         let threads = config.num_replica_alter_log_dirs_threads.unwrap_or(config.log_dirs.len() as i32).max(1) as usize;
         let moves = ReplicaMoves::new(logs.clone(), assignments.clone(), threads);
@@ -178,6 +179,7 @@ impl ReplicaManager {
             started: AtomicBool::new(false),
             may_miss_logs,
             late_transactions: LateTransactions::default(),
+            told_without_effect: Mutex::default(),
         })
     }
 
@@ -402,6 +404,11 @@ impl ReplicaManager {
         for complaint in complaints {
             warn!(complaint, "a dynamic setting of the broker cannot be used");
         }
+        let without_effect = updated.without_effect();
+        let told_before = std::mem::replace(&mut *self.told_without_effect.lock(), without_effect.clone());
+        for line in without_effect.iter().filter(|line| !told_before.contains(line)) {
+            warn!("{line}");
+        }
         let told = |settings: &DynamicBrokerConfig| settings.current().advertised_listeners.clone();
         if told(&updated) != told(&self.settings.load()) {
             // The end of it is what a test module of ZooKeeper's times waits for after such a change.
@@ -411,9 +418,7 @@ impl ReplicaManager {
                 "clients are told other addresses; Checking need to trigger auto leader balancing"
             );
         }
-        self.logs.update_producers(ProducerStateConfig::of(updated.current()));
-        self.logs.update_cleaner(CleanerConfig::of(updated.current()));
-        self.logs.update_cordoned(&updated.current().cordoned_log_dirs);
+        self.logs.update(updated.current());
         self.moves.set_rate(updated.replica_alter_log_dirs_io_max_bytes_per_second());
         self.settings.store(Arc::new(updated));
     }

@@ -42,7 +42,7 @@ use crate::controller::start::{self, ControllerParams, StartError, StartedContro
 use crate::controller::{ControllerError, ControllerHandle, DriverError};
 use crate::coordinator::group::coordinator::GroupCoordinator;
 use crate::coordinator::transaction::coordinator::{TransactionCoordinator, TransactionCoordinatorParams};
-use crate::metadata::image::{Endpoint as RegisteredEndpoint, MetadataImage};
+use crate::metadata::image::{ConfigResource, Endpoint as RegisteredEndpoint, MetadataImage};
 use crate::metadata::log::MetadataLogSettings;
 use crate::net::{BindError, SocketServer};
 use crate::quorum::voters::VoterSet;
@@ -52,7 +52,9 @@ use crate::storage::background::Background;
 use crate::storage::disk::{Disk, RealDisk, is_full};
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::LogContext;
-use crate::storage::manager::{DirectoryFailure, HostedPartition, LoadEvent, LogManager, LogManagerConfig, OpenError};
+use crate::storage::manager::{
+    DirectoryFailure, HostedPartition, LoadEvent, LogManager, LogManagerConfig, OpenError, recovery_threads,
+};
 use crate::storage::meta_properties::EnsembleError;
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
@@ -237,8 +239,11 @@ impl Node {
         controller
             .install_publisher({
                 let (stale, node_id) = (stale.clone(), config.node_id);
+                let (quotas, settings) = (server.quotas(&config), broker.settings.clone());
                 move |image, delta| {
                     replicas.apply(image, delta);
+                    // The replicas keep the settings up to date.
+                    quotas.update(settings.load().current());
                     groups.apply(image, delta);
                     transactions.apply(image, delta);
                     if delta.features_changed && lacks_directories(image, node_id) {
@@ -354,7 +359,7 @@ fn open(
         LogManagerConfig {
             log_dirs: directories.log_dirs,
             unusable: directories.unusable,
-            recovery_threads_per_data_dir: config.num_recovery_threads_per_data_dir.max(1) as usize,
+            recovery_threads_per_data_dir: recovery_threads(config),
             file_delete_delay_ms: config.topic_defaults.file_delete_delay_ms,
             producers: ProducerStateConfig::of(config),
             on_failure: Arc::new(on_failure),
@@ -369,9 +374,16 @@ fn open(
         failure,
     )?;
     let image = controller.handle.metadata().load();
-    load_logs(config, &logs, &image);
+    // What was set while an earlier life of the node ran holds from the start. What of it cannot be used is told once the
+    // replicas take the settings over.
+    let (settings, _complaints) = DynamicBrokerConfig::new(config.clone()).update(
+        image.configs.of(&ConfigResource::cluster()),
+        image.configs.of(&ConfigResource::broker(config.node_id)),
+    );
+    logs.update(settings.current());
+    load_logs(settings.current(), &logs, &image);
     directories::tell_unknown(config.node_id, &logs, &image);
-    let settings: Settings = Arc::new(ArcSwap::from_pointee(DynamicBrokerConfig::new(config.clone())));
+    let settings: Settings = Arc::new(ArcSwap::from_pointee(settings));
     let replicas = ReplicaManager::new(
         config.clone(),
         settings.clone(),

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use thiserror::Error;
@@ -31,6 +31,7 @@ pub use load::{HostedPartition, LoadEvent, LoadReport};
 pub use moving::{DescribedLog, FutureLog, MoveError, absolute};
 
 use self::directory::LogDir;
+use crate::config::BrokerConfig;
 use crate::config::TopicConfig;
 use crate::storage::background::Lane;
 use crate::storage::cleaner::{CleanerConfig, HighWatermarks, LogCleaner};
@@ -164,6 +165,10 @@ pub struct LogManager {
     busy: Mutex<HashSet<TopicPartition>>,
     not_busy: Condvar,
     producers: RwLock<ProducerStateConfig>,
+    /// `num.recovery.threads.per.data.dir`
+    recovery_threads: AtomicUsize,
+    /// `log.segment.delete.delay.ms`, for directories whose deletion a restart interrupted.
+    file_delete_delay_ms: AtomicI64,
     stage: RwLock<Stage>,
     cleaner: Mutex<Option<LogCleaner>>,
 }
@@ -198,6 +203,8 @@ impl LogManager {
             busy: Mutex::default(),
             not_busy: Condvar::new(),
             producers: RwLock::new(config.producers),
+            recovery_threads: AtomicUsize::new(config.recovery_threads_per_data_dir),
+            file_delete_delay_ms: AtomicI64::new(config.file_delete_delay_ms),
             config,
             stage: RwLock::new(Stage::Opened),
             cleaner: Mutex::default(),
@@ -524,6 +531,15 @@ impl LogManager {
         }
     }
 
+    /// Takes over what has changed of the broker's settings, but for the defaults of topics: those are each log's.
+    pub fn update(&self, config: &BrokerConfig) {
+        self.recovery_threads.store(recovery_threads(config), Ordering::Relaxed);
+        self.file_delete_delay_ms.store(config.topic_defaults.file_delete_delay_ms, Ordering::Relaxed);
+        self.update_producers(ProducerStateConfig::of(config));
+        self.update_cleaner(CleanerConfig::of(config));
+        self.update_cordoned(&config.cordoned_log_dirs);
+    }
+
     /// Takes over changed settings of producers.
     pub fn update_producers(&self, config: ProducerStateConfig) {
         if std::mem::replace(&mut *self.producers.write(), config) == config {
@@ -580,13 +596,19 @@ impl LogManager {
             .filter(|dir| dir.is_online())
             .map(|dir| (dir.clone(), self.logs_in(dir.id).into_iter().collect()))
             .collect::<Queues<(TopicPartition, Arc<Log>)>>();
-        for_each_in_parallel(queues, self.config.recovery_threads_per_data_dir, |dir, (partition, log)| {
+        let threads = self.recovery_threads.load(Ordering::Relaxed);
+        for_each_in_parallel(queues, threads, |dir, (partition, log)| {
             if let Err(error) = log.close() {
                 warn!(%partition, %error, "log could not be closed");
                 dir.set_unclean();
             }
         });
     }
+}
+
+/// `num.recovery.threads.per.data.dir`
+pub fn recovery_threads(config: &BrokerConfig) -> usize {
+    config.num_recovery_threads_per_data_dir.max(1) as usize
 }
 
 struct Busy<'a> {

@@ -1,11 +1,13 @@
 //! Settings that change while the broker runs hold from the answer on.
 
-use kafka_protocol::messages::FetchRequest;
+use kafka_protocol::messages::{ApiVersionsRequest, FetchRequest};
+use ottla::config::keys::{UpdateMode, broker_keys, topic_keys};
+use ottla::config::support::{self, Support};
 use ottla::protocol::ErrorCode;
 
 use crate::broker::{Broker, names_in};
 use crate::client::{Client, FETCH, FOR_EVER_MS, Resource, error, fetch, until};
-use crate::records::{batch, batch_at, large, now_ms};
+use crate::records::{batch, batch_at, idempotent, large, now_ms};
 
 async fn code_of(client: &mut Client, topic: &str, size: usize) -> ErrorCode {
     error(client.produce(topic, 0, 1, batch(&[large(size)])).await.error_code)
@@ -125,5 +127,111 @@ async fn a_setting_is_in_force_when_it_is_answered() {
     for task in tasks {
         task.await.expect("no error");
     }
+    broker.shut_down().await;
+}
+
+/// The settings that may change while a broker runs and that are no defaults of topics, each with who follows it. Of those
+/// that are, the replica manager's tests have each.
+const FOLLOWED: &[(&str, &str)] = &[
+    ("cordoned.log.dirs", "LogManager; tests in log_dirs.rs"),
+    ("group.consumer.assignment.interval.ms", "each step of a group reads it"),
+    ("listener.security.protocol.map", "nobody: its changes are refused"),
+    ("listeners", "nobody: its changes are refused"),
+    ("log.cleaner.backoff.ms", "LogCleaner; tests beside it"),
+    ("log.cleaner.dedupe.buffer.size", "LogCleaner"),
+    ("log.cleaner.io.buffer.load.factor", "LogCleaner"),
+    ("log.cleaner.io.buffer.size", "LogCleaner"),
+    ("log.cleaner.io.max.bytes.per.second", "LogCleaner"),
+    ("log.cleaner.threads", "LogCleaner"),
+    ("max.connection.creation.rate", "ConnectionQuotas; tests beside SocketServer, and below"),
+    ("max.connections", "ConnectionQuotas"),
+    ("max.connections.per.ip", "ConnectionQuotas"),
+    ("max.connections.per.ip.overrides", "ConnectionQuotas"),
+    ("num.recovery.threads.per.data.dir", "LogManager, at the end and at the next start"),
+    ("producer.id.expiration.ms", "each log's producers; below"),
+    ("transaction.partition.verification.enable", "each request reads it"),
+];
+
+#[test]
+fn each_setting_that_may_change_has_who_follows_it() {
+    let of_topics: Vec<&str> = topic_keys().iter().filter_map(|key| Some(key.synonyms.first()?.name)).collect();
+    let mut changing: Vec<&str> = broker_keys()
+        .iter()
+        .filter(|key| key.update_mode != UpdateMode::ReadOnly && support::of(key.name) == Support::Effective)
+        .map(|key| key.name)
+        .filter(|name| !of_topics.contains(name))
+        .collect();
+    changing.sort_unstable();
+    let followed: Vec<&str> = FOLLOWED.iter().map(|(name, _)| *name).collect();
+    assert_eq!(changing, followed, "whoever makes a setting work must follow its changes");
+}
+
+/// They were taken, described, and held from the properties file only.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_on_connections_hold_now_and_after_a_restart() {
+    let request = ApiVersionsRequest::default();
+    let broker = Broker::start(&[]).await;
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        let mut client = broker.client().await;
+        assert!(client.is_served(0, &request).await);
+        clients.push(client);
+    }
+    let mut admin = broker.client().await;
+    admin.alter(Resource::Broker(""), &[("max.connections", Some("2"))]).await;
+    let served_last = clients.pop().expect("a client");
+    for client in clients {
+        client.closed().await;
+    }
+    let mut waiting = broker.client().await;
+    waiting.send(0, &request).await;
+    admin.alter(Resource::Broker("1"), &[("max.connections", Some("3"))]).await;
+    waiting.receive::<ApiVersionsRequest>(0).await;
+    drop((served_last, waiting));
+
+    admin.alter(Resource::Broker("1"), &[("max.connections", None), ("max.connections.per.ip", Some("1"))]).await;
+    assert!(!broker.client().await.is_served(0, &request).await);
+    let broker = broker.restart().await;
+    let mut admin = broker.client().await;
+    assert!(admin.is_served(0, &request).await);
+    assert!(!broker.client().await.is_served(0, &request).await, "the second from this address");
+    admin.alter(Resource::Broker("1"), &[("max.connections.per.ip.overrides", Some("127.0.0.1:3"))]).await;
+    let mut second = broker.client().await;
+    assert!(second.is_served(0, &request).await);
+    // Of the three that one address may have, two are all that there may be.
+    let mut third = broker.client().await;
+    third.send(0, &request).await;
+    let listener = [("listener.name.plaintext.max.connections", Some("1")), ("max.connections", Some("9"))];
+    admin.alter(Resource::Broker("1"), &listener).await;
+    assert!(!third.has_answer(), "the listener's own limit");
+    admin.alter(Resource::Broker("1"), &[(listener[0].0, Some("3"))]).await;
+    third.receive::<ApiVersionsRequest>(0).await;
+    broker.shut_down().await;
+}
+
+/// A start went by the properties file, and forgot the producers that it would have let go.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_set_at_run_time_holds_from_the_start() {
+    let settings = [("producer.id.expiration.ms", "1"), ("log.segment.delete.delay.ms", "3600000")];
+    let broker = Broker::start(&settings).await;
+    let mut client = broker.client().await;
+    let now = [
+        ("producer.id.expiration.ms", Some("86400000")),
+        ("log.segment.delete.delay.ms", Some("0")),
+        ("num.recovery.threads.per.data.dir", Some("1")),
+    ];
+    client.alter(Resource::Broker(""), &now).await;
+    client.create_topic("t", 1, &[]).await;
+    let producer_id = client.producer_id().await;
+    let sent = idempotent(producer_id, 0, &["a".to_owned(), "b".to_owned()]);
+    client.produced("t", 0, 1, batch(&["first"])).await;
+    assert_eq!(client.produced("t", 0, 1, sent.clone()).await, 1);
+    let data = broker.shut_down().await;
+    let deleted = data.path().join("data/gone-0.0123456789abcdef0123456789abcdef-delete");
+    std::fs::create_dir(&deleted).expect("a directory");
+    let broker = Broker::start_in(data, &settings).await;
+    let mut client = broker.client().await;
+    assert_eq!(client.produced("t", 0, 1, sent).await, 1, "the same batch again");
+    until("what was deleted to go", async || !deleted.exists()).await;
     broker.shut_down().await;
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::endpoint::{Endpoint, SecurityProtocol, normalised_listener_name, parse_csv_map, parse_endpoints};
 use super::super::keys::Values;
 use super::super::validator::parse_voter;
-use super::super::value::ConfigError;
+use super::super::value::{ConfigError, ConfigType, ConfigValue};
 
 const PROTOCOL_MAP: &str = "listener.security.protocol.map";
 
@@ -77,6 +77,18 @@ impl Listeners {
             controller_names: values.list("controller.listener.names").to_vec(),
             voter: own_voter(values)?,
         })
+    }
+
+    /// The numbers that listeners have for themselves, `listener.name.<name>.<key>`, by their names.
+    pub fn own_ints(&self, given: &BTreeMap<String, String>, key: &str) -> BTreeMap<String, i32> {
+        let own = |endpoint: &Endpoint| {
+            let key = format!("listener.name.{}.{key}", endpoint.listener_name.to_lowercase());
+            match ConfigValue::parse(&key, given.get(&key)?, ConfigType::Int) {
+                Ok(ConfigValue::Int(number)) => Some((endpoint.listener_name.clone(), number)),
+                _ => None,
+            }
+        };
+        self.bound.iter().filter_map(own).collect()
     }
 
     fn is_controller(&self, endpoint: &Endpoint) -> bool {

@@ -215,18 +215,8 @@ fn typed(
     let servers = v.list("controller.quorum.bootstrap.servers").iter();
     let inter_broker = listeners.inter_broker(v, originals.contains_key("security.inter.broker.protocol"));
     let log_dirs = v.optional_list("log.dirs").unwrap_or_else(|| v.list("log.dir"));
-    let max_connections_by_listener = listeners
-        .bound
-        .iter()
-        .filter_map(|endpoint| {
-            let key = format!("listener.name.{}.max.connections", endpoint.listener_name.to_lowercase());
-            let limit = ConfigValue::parse(&key, originals.get(&key)?, ConfigType::Int).ok()?;
-            match limit {
-                ConfigValue::Int(limit) => Some((endpoint.listener_name.clone(), limit)),
-                _ => None,
-            }
-        })
-        .collect();
+    let max_connections_by_listener = listeners.own_ints(&originals, "max.connections");
+    let max_connection_creation_rate_by_listener = listeners.own_ints(&originals, "max.connection.creation.rate");
     BrokerConfig {
         node_id: BrokerId(v.int("node.id")),
         process_roles: ProcessRoles {
@@ -266,6 +256,7 @@ fn typed(
         max_connections_per_ip: v.int("max.connections.per.ip"),
         max_connections_per_ip_overrides: rules::per_ip_overrides(v).unwrap_or_default(),
         max_connection_creation_rate: v.int("max.connection.creation.rate"),
+        max_connection_creation_rate_by_listener,
         num_network_threads: v.int("num.network.threads"),
         num_io_threads: v.int("num.io.threads"),
         background_threads: v.int("background.threads"),

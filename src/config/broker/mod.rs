@@ -133,6 +133,8 @@ pub struct BrokerConfig {
     /// Host name or address to its own limit.
     pub max_connections_per_ip_overrides: BTreeMap<String, i32>,
     pub max_connection_creation_rate: i32,
+    /// `listener.name.<name>.max.connection.creation.rate`, by upper-case listener name.
+    pub max_connection_creation_rate_by_listener: BTreeMap<String, i32>,
     pub num_network_threads: i32,
     pub num_io_threads: i32,
     pub background_threads: i32,

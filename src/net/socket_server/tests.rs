@@ -427,14 +427,87 @@ async fn brokers_are_let_in_over_the_limit_in_the_place_of_clients() {
 
 #[test]
 fn new_connections_are_slowed_down_to_their_rate() {
-    let limits = connection_limits(&BrokerConfig { max_connection_creation_rate: 2, ..config() }).unwrap();
-    let connections = Connections::new(limits, Duration::ZERO);
-    for _ in 0..20 {
-        assert_eq!(connections.throttle(0, Duration::ZERO), Duration::ZERO, "a window's worth may come at once");
+    let two = |own: Option<i32>| BrokerConfig {
+        listeners: vec![listener("PLAINTEXT", "127.0.0.1"), listener("INTERNAL", "127.0.0.1")],
+        inter_broker_listener_name: "INTERNAL".to_owned(),
+        max_connection_creation_rate: 2,
+        max_connection_creation_rate_by_listener: own.into_iter().map(|own| ("INTERNAL".to_owned(), own)).collect(),
+        ..config()
+    };
+    let waits_from = |connections: &Connections, listener| {
+        (0..100).find(|_| !connections.throttle(listener, Duration::ZERO).is_zero())
+    };
+    let connections = Connections::new(connection_limits(&two(None)).unwrap());
+    assert_eq!(waits_from(&connections, 0), Some(20), "a window's worth may come at once");
+    assert_eq!(connections.throttle(0, Duration::ZERO), Duration::from_millis(1000));
+    assert_eq!(waits_from(&connections, 1), Some(20), "brokers are not slowed down by clients");
+    let connections = Connections::new(connection_limits(&two(Some(3))).unwrap());
+    assert_eq!(waits_from(&connections, 1), Some(30), "the listener's own");
+}
+
+/// What was set at run time was described, and did not hold.
+#[tokio::test]
+async fn limits_hold_from_when_they_are_set() {
+    let first = config();
+    let server = serve(&first, echo);
+    let quotas = server.quotas(&first);
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        let mut client = Client::connect(&server).await;
+        client.send(b"client").await;
+        client.receive().await;
+        clients.push(client);
     }
-    assert_eq!(connections.throttle(0, Duration::ZERO), Duration::from_millis(500));
-    assert_eq!(connections.throttle(0, Duration::from_millis(500)), Duration::from_millis(500));
-    assert_eq!(connections.throttle(0, Duration::from_secs(5)), Duration::ZERO);
+    quotas.update(&BrokerConfig { max_connections: 2, ..first.clone() });
+    for client in clients.drain(..3) {
+        client.closed().await;
+    }
+    let mut waiting = Client::connect(&server).await;
+    waiting.send(b"waiting").await;
+    assert!(waiting.is_open().await);
+    assert_eq!(server.connection_count(), 2);
+    let listener = [("PLAINTEXT".to_owned(), 1)].into();
+    quotas.update(&BrokerConfig { max_connections_by_listener: listener, ..first.clone() });
+    assert_eq!(server.connection_count(), 2, "over the limit of a listener connections stay");
+    drop(clients);
+    assert_eq!(waiting.receive().await, b"waiting");
+    quotas.update(&BrokerConfig { max_connections_per_ip: 1, ..first.clone() });
+    Client::connect(&server).await.closed().await;
+    quotas.update(&BrokerConfig {
+        max_connections_per_ip: 1,
+        max_connections_per_ip_overrides: [("127.0.0.1".to_owned(), 2), ("no.such.host.invalid".to_owned(), 9)].into(),
+        ..first.clone()
+    });
+    let mut second = Client::connect(&server).await;
+    second.send(b"second").await;
+    assert_eq!(second.receive().await, b"second");
+    Client::connect(&server).await.closed().await;
+    quotas.update(&first);
+    let mut third = Client::connect(&server).await;
+    third.send(b"third").await;
+    assert_eq!(third.receive().await, b"third");
+}
+
+/// A controller's listener made the clients' one count as that of brokers.
+#[tokio::test]
+async fn a_controllers_listener_leaves_the_limit_to_clients() {
+    let config = BrokerConfig {
+        listeners: vec![listener("PLAINTEXT", "127.0.0.1"), listener("CONTROLLER", "127.0.0.1")],
+        controller_listener_names: vec!["CONTROLLER".to_owned()],
+        inter_broker_listener_name: "PLAINTEXT".to_owned(),
+        max_connections: 1,
+        ..config()
+    };
+    let server = serve(&config, echo);
+    let mut client = Client::connect(&server).await;
+    client.send(b"client").await;
+    client.receive().await;
+    let mut another = Client::connect(&server).await;
+    another.send(b"another").await;
+    assert!(another.is_open().await);
+    assert_eq!(server.connection_count(), 1);
+    drop(client);
+    assert_eq!(another.receive().await, b"another");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::clock::ManualClock;
+use crate::config::keys::{UpdateMode, broker_keys, topic_keys};
+use crate::config::support::{self, Support};
 use crate::metadata::records::{
     ConfigRecord, MetadataRecord, PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord,
 };
@@ -15,6 +17,7 @@ use crate::storage::faulty_disk::{Faults, FaultyDisk};
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::{ChangeError, HandoverError, LogContext};
 use crate::storage::manager::{FutureLog, LogManagerConfig};
+use crate::storage::producer_state::ProducerStateConfig;
 use crate::types::{BrokerId, DirectoryId, LeaderEpoch};
 
 const NOW_MS: i64 = 1_000_000;
@@ -285,6 +288,58 @@ fn settings_of_topics_and_brokers_reach_the_partitions() {
     // Neither of these is ours.
     node.apply(vec![set(of_topic, "nowhere", "max.message.bytes", Some("1")), broker("7", Some("1"))]);
     assert_eq!(limits(), [[true, true, true]; 2]);
+}
+
+/// Each default of topics that may change while the broker runs, with another value than it has.
+const DYNAMIC_DEFAULTS: &[(&str, &str)] = &[
+    ("compression.gzip.level", "3"),
+    ("compression.type", "lz4"),
+    ("compression.zstd.level", "7"),
+    ("log.cleaner.delete.retention.ms", "7"),
+    ("log.cleaner.max.compaction.lag.ms", "7"),
+    ("log.cleaner.min.cleanable.ratio", "0.7"),
+    ("log.cleaner.min.compaction.lag.ms", "7"),
+    ("log.cleanup.policy", "compact"),
+    ("log.flush.interval.messages", "7"),
+    ("log.flush.interval.ms", "7"),
+    ("log.index.interval.bytes", "7"),
+    ("log.index.size.max.bytes", "7"),
+    ("log.message.timestamp.after.max.ms", "7"),
+    ("log.message.timestamp.before.max.ms", "7"),
+    ("log.message.timestamp.type", "LogAppendTime"),
+    ("log.preallocate", "true"),
+    ("log.retention.bytes", "7"),
+    ("log.retention.ms", "7"),
+    ("log.roll.jitter.ms", "7"),
+    ("log.roll.ms", "7"),
+    ("log.segment.bytes", "1048577"),
+    ("log.segment.delete.delay.ms", "7"),
+    ("message.max.bytes", "7"),
+    ("min.insync.replicas", "7"),
+];
+
+#[test]
+fn each_default_that_changes_reaches_the_logs() {
+    let is_dynamic = |name: &&str| {
+        let key = broker_keys().get(name).unwrap();
+        key.update_mode != UpdateMode::ReadOnly && support::of(name) == Support::Effective
+    };
+    let synonyms = topic_keys().iter().filter_map(|key| Some(key.synonyms.first()?.name));
+    let dynamic: BTreeSet<&str> = synonyms.filter(is_dynamic).collect();
+    assert_eq!(dynamic, DYNAMIC_DEFAULTS.iter().map(|(name, _)| *name).collect());
+
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0)]);
+    let config = |node: &Node| format!("{:?}", node.logs.get(&TopicPartition::new("t", 0)).unwrap().config());
+    let before = config(&node);
+    for (name, value) in DYNAMIC_DEFAULTS {
+        for broker in ["", "1"] {
+            node.apply(vec![set(ConfigResourceType::BROKER, broker, name, Some(value))]);
+            assert_ne!(config(&node), before, "{name}");
+            node.apply(vec![set(ConfigResourceType::BROKER, broker, name, None)]);
+            assert_eq!(config(&node), before, "{name}");
+        }
+    }
 }
 
 #[test]

@@ -128,7 +128,8 @@ impl LogManager {
             loaded: AtomicUsize::new(0),
         };
         let dirs: Vec<Arc<LogDir>> = queues.iter().map(|(dir, _)| dir.clone()).collect();
-        for_each_in_parallel(queues, self.config.recovery_threads_per_data_dir, |dir, job| {
+        let threads = self.recovery_threads.load(Ordering::Relaxed);
+        for_each_in_parallel(queues, threads, |dir, job| {
             if dir.is_online() {
                 self.load_one(dir, job, &loading);
             }
@@ -321,7 +322,7 @@ impl LogManager {
     fn remove_later(&self, path: PathBuf) {
         info!(path = %path.display(), "deletion of a log goes on");
         let disk = self.context.disk.clone();
-        let delay = Duration::from_millis(self.config.file_delete_delay_ms.max(0) as u64);
+        let delay = Duration::from_millis(self.file_delete_delay_ms.load(Ordering::Relaxed).max(0) as u64);
         self.context.background.run_after(delay, move || {
             if let Err(error) = disk.remove_dir_all(&path) {
                 error!(path = %path.display(), %error, "cannot remove deleted log");
