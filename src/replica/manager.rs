@@ -78,6 +78,8 @@ struct Assignment<'a> {
     topic: &'a Arc<TopicImage>,
     id: PartitionId,
     registration: &'a PartitionRegistration,
+    /// Whether it was given to this broker while that ran, as of when it was tried first.
+    is_new: bool,
     /// Whether one that is offline is to be tried again.
     retry: bool,
     config: Arc<TopicConfig>,
@@ -107,6 +109,9 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
     results.sort_unstable_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()
 }
+
+/// Partitions for which there was no room, and whether they were new then: a log of one that was not may be somewhere.
+type LackingRoom = BTreeMap<(TopicId, PartitionId), bool>;
 
 #[derive(Default)]
 struct Topics {
@@ -141,8 +146,8 @@ pub struct ReplicaManager {
     high_watermarks: BTreeMap<TopicPartition, Offset>,
     /// What was applied last. Held while something is.
     applied: Mutex<Option<MetadataImage>>,
-    /// Topics with partitions that could not be opened for want of room.
-    lacking_room: Mutex<BTreeSet<TopicId>>,
+    /// Partitions that could not be opened for want of room.
+    lacking_room: Mutex<LackingRoom>,
     /// Whether [`Self::apply`] has been called: a partition that appears later was assigned just now.
     started: AtomicBool,
     /// A log directory may be missing: a log that is not there at the start is not made anew.
@@ -236,7 +241,7 @@ impl ReplicaManager {
             self.delete_topic(topic);
         }
         let changed = delta.created_topics.iter().chain(delta.changed_topics.keys());
-        self.apply_topics(image, changed.filter_map(|&id| image.topic_by_id(id)), false);
+        self.apply_topics(image, changed.filter_map(|&id| image.topic_by_id(id)), &LackingRoom::new());
         self.apply_configs(image, delta);
         if !self.started.swap(true, Ordering::Relaxed) {
             self.resume_moves();
@@ -247,20 +252,30 @@ impl ReplicaManager {
     /// Opens the partitions for which there was no room when they came. For a thread that may wait.
     pub fn retry_for_room(&self) {
         let applied = self.applied.lock();
-        let topics = std::mem::take(&mut *self.lacking_room.lock());
+        let lacking = std::mem::take(&mut *self.lacking_room.lock());
         if let Some(image) = &*applied {
-            self.apply_topics(image, topics.iter().filter_map(|&id| image.topic_by_id(id)), true);
+            let topics: BTreeSet<TopicId> = lacking.keys().map(|(topic, _)| *topic).collect();
+            self.apply_topics(image, topics.iter().filter_map(|&id| image.topic_by_id(id)), &lacking);
         }
     }
 
-    fn apply_topics<'a>(&self, image: &MetadataImage, topics: impl Iterator<Item = &'a Arc<TopicImage>>, retry: bool) {
+    /// Of the partitions that are offline, those that were `lacking` room are tried again.
+    fn apply_topics<'a>(
+        &self,
+        image: &MetadataImage,
+        topics: impl Iterator<Item = &'a Arc<TopicImage>>,
+        lacking: &LackingRoom,
+    ) {
+        let started = self.started.load(Ordering::Relaxed);
         let mut assignments = Vec::new();
         for topic in topics {
             let known = self.topics.read().by_id.get(&topic.id).cloned();
             let config = Arc::new(self.topic_config(image, &topic.name));
             for (&id, registration) in topic.partitions.iter() {
                 let before = known.as_ref().and_then(|known| known.partitions.get(id.0 as usize).cloned());
-                assignments.push(Assignment { topic, id, registration, retry, config: config.clone(), before });
+                let tried = lacking.get(&(topic.id, id)).copied();
+                let (is_new, retry) = (tried.unwrap_or(started), tried.is_some());
+                assignments.push(Assignment { topic, id, registration, is_new, retry, config: config.clone(), before });
             }
         }
         // Each waits for the disk several times, and the disk takes many at once.
@@ -272,7 +287,7 @@ impl ReplicaManager {
                 matches!(assignment.before, None | Some(Hosted::Elsewhere)) && matches!(hosted, Hosted::Online(_))
             };
             let created = of_topic.iter().zip(&partitions).filter(is_new).count();
-            if created > 0 && self.started.load(Ordering::Relaxed) {
+            if created > 0 && started {
                 info!(topic = %topic.name, partitions = created, "created logs");
             }
             let hosted = Arc::new(HostedTopic { name: topic.name.clone(), partitions });
@@ -312,9 +327,8 @@ impl ReplicaManager {
     }
 
     fn open(&self, assignment: &Assignment<'_>) -> Hosted {
-        let Assignment { topic, id, registration, config, .. } = assignment;
-        let topic_partition = TopicPartition { topic: topic.name.clone(), partition: *id };
-        let is_new = self.started.load(Ordering::Relaxed);
+        let &Assignment { topic, id, registration, is_new, ref config, .. } = assignment;
+        let topic_partition = TopicPartition { topic: topic.name.clone(), partition: id };
         if self.may_miss_logs && !is_new && self.logs.get(&topic_partition).is_err() {
             error!(partition = %topic_partition, "no log directory has the partition's log, and one of them is new: the partition \
                 stays offline");
@@ -340,7 +354,7 @@ impl ReplicaManager {
             Ok(log) => Hosted::Online(Arc::new(Partition::new(log, high_watermark))),
             // It is told of the directory, and not of each partition.
             Err(CreateError::Full { .. }) => {
-                self.lacking_room.lock().insert(topic.id);
+                self.lacking_room.lock().insert((topic.id, id), is_new);
                 Hosted::Offline
             }
             Err(error) => {

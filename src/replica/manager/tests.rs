@@ -41,6 +41,15 @@ impl Node {
     }
 
     fn before_start(high_watermarks: BTreeMap<TopicPartition, Offset>, may_miss_logs: bool) -> Node {
+        Node::with_unusable(&[], high_watermarks, may_miss_logs)
+    }
+
+    /// One that cannot use some of its directories.
+    fn with_unusable(
+        unusable: &[&str],
+        high_watermarks: BTreeMap<TopicPartition, Offset>,
+        may_miss_logs: bool,
+    ) -> Node {
         let root = tempfile::tempdir().unwrap();
         let (disk, faults) = FaultyDisk::with_faults();
         let background = Background::stepped();
@@ -50,7 +59,7 @@ impl Node {
         let replicas = slot.clone();
         let config = LogManagerConfig {
             log_dirs: ["a", "b"].map(|dir| (root.path().join(dir), DirectoryId::random())).to_vec(),
-            unusable: BTreeMap::new(),
+            unusable: unusable.iter().map(|dir| (root.path().join(dir), "unplugged".to_owned())).collect(),
             recovery_threads_per_data_dir: 1,
             file_delete_delay_ms: 60_000,
             producers: ProducerStateConfig::default(),
@@ -550,6 +559,54 @@ fn a_log_that_may_be_elsewhere_is_not_replaced() {
         for (topic, n) in [("u", 0), ("t", 1)] {
             append(&node.partition(topic, n).unwrap(), 10).unwrap();
         }
+    }
+}
+
+/// Once there was room again, every partition of a topic that had lacked it was made anew, those too whose log was in a
+/// directory that was missing: they were led from offset 0, and what they had held was given up.
+#[test]
+fn room_brings_back_what_lacked_it_and_nothing_else() {
+    let lost = |may_miss_logs: bool| {
+        let unusable: &[&str] = if may_miss_logs { &[] } else { &["b"] };
+        Node::with_unusable(unusable, BTreeMap::new(), may_miss_logs)
+    };
+    for mut node in [lost(false), lost(true)] {
+        let state = |node: &Node, topic, n| node.partition(topic, n).map(drop);
+        // The metadata knows this one from before, and no directory that is here has it.
+        node.apply(vec![topic("t", 1), partition(1, 0)]);
+        node.faults.room.store(0, Ordering::Relaxed);
+        node.apply(vec![partition(1, 1), partition(1, 2), topic("u", 2), partition(2, 0), topic("v", 3), partition(3, 0)]);
+        node.apply(vec![RemoveTopicRecord { topic_id: id(3) }.into()]);
+        for _ in 0..2 {
+            node.replicas.retry_for_room();
+            for (topic, n) in [("t", 0), ("t", 1), ("t", 2), ("u", 0)] {
+                assert_eq!(state(&node, topic, n), Err(LookupError::Offline));
+            }
+        }
+        node.faults.room.store(-1, Ordering::Relaxed);
+        for _ in 0..2 {
+            node.replicas.retry_for_room();
+            assert_eq!(state(&node, "t", 0), Err(LookupError::Offline));
+            assert_eq!(state(&node, "v", 0), Err(LookupError::UnknownTopicOrPartition));
+            for (topic, n) in [("t", 1), ("t", 2), ("u", 0)] {
+                append(&node.partition(topic, n).unwrap(), 10).unwrap();
+            }
+        }
+    }
+    // What lacked room at the start, and is nowhere else, is made when there is some; but not once it may be elsewhere.
+    for fails in [false, true] {
+        let mut node = Node::before_start(BTreeMap::new(), false);
+        node.faults.room.store(0, Ordering::Relaxed);
+        node.apply(vec![topic("t", 1), partition(1, 0)]);
+        node.faults.room.store(-1, Ordering::Relaxed);
+        if fails {
+            node.apply(vec![topic("u", 2), partition(2, 0)]);
+            append(&node.partition("u", 0).unwrap(), 10).unwrap();
+            node.fail("u", 0);
+        }
+        node.replicas.retry_for_room();
+        let expected = if fails { Err(LookupError::Offline) } else { Ok(()) };
+        assert_eq!(node.partition("t", 0).map(drop), expected);
     }
 }
 
