@@ -71,6 +71,13 @@ impl HostedTopic {
             None => Err(LookupError::UnknownTopicOrPartition),
         }
     }
+
+    fn online(&self) -> impl Iterator<Item = &Arc<Partition>> {
+        self.partitions.iter().filter_map(|hosted| match hosted {
+            Hosted::Online(partition) => Some(partition),
+            Hosted::Offline | Hosted::Elsewhere => None,
+        })
+    }
 }
 
 /// A partition as the metadata wants it, and as it is.
@@ -203,13 +210,7 @@ impl ReplicaManager {
     /// All partitions that are online here.
     pub fn online(&self) -> Vec<Arc<Partition>> {
         let topics = self.topics.read();
-        let hosted = topics.by_id.values().flat_map(|topic| &topic.partitions);
-        hosted
-            .filter_map(|hosted| match hosted {
-                Hosted::Online(partition) => Some(partition.clone()),
-                Hosted::Offline | Hosted::Elsewhere => None,
-            })
-            .collect()
+        topics.by_id.values().flat_map(|topic| topic.online().cloned()).collect()
     }
 
     /// The high watermarks as of now, for the checkpoint.
@@ -293,7 +294,13 @@ impl ReplicaManager {
             let hosted = Arc::new(HostedTopic { name: topic.name.clone(), partitions });
             let mut topics = self.topics.write();
             topics.by_id.insert(topic.id, hosted.clone());
-            topics.by_name.insert(topic.name.clone(), hosted);
+            topics.by_name.insert(topic.name.clone(), hosted.clone());
+            // A directory that failed before this was not told of those that were not here yet; one that fails now waits.
+            for partition in hosted.online() {
+                if matches!(self.logs.get(partition.topic_partition()), Err(LogLookupError::Offline)) {
+                    partition.set_offline();
+                }
+            }
         }
     }
 
@@ -440,12 +447,10 @@ impl ReplicaManager {
     fn update_config(&self, image: &MetadataImage, topic: &str) {
         let Some(hosted) = self.topics.read().by_name.get(topic).cloned() else { return };
         let config = Arc::new(self.topic_config(image, topic));
-        for partition in &hosted.partitions {
-            if let Hosted::Online(partition) = partition {
-                partition.update_config(config.clone());
-                if let Some(logs) = self.logs.future(partition.topic_partition()) {
-                    logs.future.update_config(config.clone());
-                }
+        for partition in hosted.online() {
+            partition.update_config(config.clone());
+            if let Some(logs) = self.logs.future(partition.topic_partition()) {
+                logs.future.update_config(config.clone());
             }
         }
     }

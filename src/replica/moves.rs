@@ -28,7 +28,7 @@ use crate::clock::Clock;
 use crate::storage::cleaner::Throttler;
 use crate::storage::disk::is_full;
 use crate::storage::log::{AppendError, ChangeError, CopyError, HandoverError, Log, ReadError};
-use crate::storage::manager::{FutureLog, LogManager};
+use crate::storage::manager::{FutureLog, LogLookupError, LogManager};
 
 /// How much a turn copies, at most.
 const TURN_BYTES: usize = 4 << 20;
@@ -234,6 +234,10 @@ impl ReplicaMoves {
             let exchange = self.logs.replace_with_future(name, &moved.logs).map_err(ExchangeError::Handover)?;
             let log = exchange.log();
             done = Some(exchange);
+            // Its directory may have failed before anybody could know that it has this partition.
+            if matches!(self.logs.get(name), Err(LogLookupError::Offline)) {
+                moved.partition.set_offline();
+            }
             Ok(log)
         });
         if let Some(exchange) = done {

@@ -463,13 +463,8 @@ impl Partition {
     pub(super) fn replace_log<E>(&self, replace: impl FnOnce(&Log) -> Result<Arc<Log>, E>) -> Result<(), E> {
         let _no_appends = self.leadership.write();
         let log = replace(&self.log.load())?;
-        let is_offline = log.is_offline();
         self.log.store(log.clone());
         log.on_high_watermark(self.high_watermark());
-        // Its directory may have failed before anybody could know that it has this partition.
-        if is_offline {
-            self.set_offline();
-        }
         Ok(())
     }
 

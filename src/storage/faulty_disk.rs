@@ -2,11 +2,24 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::storage::disk::{DirEntry, Disk, DiskFile, FileInfo, OpenMode, RealDisk, Space};
+
+/// A call of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    Read,
+    Sync,
+    SyncDir,
+}
+
+/// What is to happen before a call to a path; an error is its answer.
+type Before = Arc<dyn Fn(Call, &Path) -> io::Result<()> + Send + Sync>;
 
 /// What goes wrong.
 #[derive(Default)]
@@ -19,6 +32,19 @@ pub struct Faults {
     pub is_cold: AtomicBool,
     /// How many syncs of files there were.
     pub syncs: AtomicU64,
+    before: Mutex<Option<Before>>,
+}
+
+impl Faults {
+    /// Has `act` come before each call of these kinds. Of a file it is told the path by which that was opened.
+    pub fn before(&self, act: impl Fn(Call, &Path) -> io::Result<()> + Send + Sync + 'static) {
+        *self.before.lock() = Some(Arc::new(act));
+    }
+
+    fn come_before(&self, call: Call, path: &Path) -> io::Result<()> {
+        let before = self.before.lock().clone();
+        before.map_or(Ok(()), |before| before(call, path))
+    }
 }
 
 /// The machine's file system, with faults.
@@ -35,7 +61,8 @@ impl FaultyDisk {
 
 impl Disk for FaultyDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(FaultyFile { file: RealDisk.open(path, mode)?, faults: self.faults.clone() }))
+        let (file, path) = (RealDisk.open(path, mode)?, path.to_path_buf());
+        Ok(Arc::new(FaultyFile { file, path, faults: self.faults.clone() }))
     }
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
@@ -63,6 +90,7 @@ impl Disk for FaultyDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.faults.come_before(Call::SyncDir, dir)?;
         RealDisk.sync_dir(dir)
     }
 
@@ -73,6 +101,7 @@ impl Disk for FaultyDisk {
 
 struct FaultyFile {
     file: Arc<dyn DiskFile>,
+    path: PathBuf,
     faults: Arc<Faults>,
 }
 
@@ -82,6 +111,7 @@ impl DiskFile for FaultyFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.faults.come_before(Call::Read, &self.path)?;
         match self.faults.reads_fail.load(Ordering::Relaxed) {
             true => Err(io::Error::from_raw_os_error(libc::EIO)),
             false => self.file.read_at(buffer, position),
@@ -111,6 +141,7 @@ impl DiskFile for FaultyFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.faults.syncs.fetch_add(1, Ordering::Relaxed);
+        self.faults.come_before(Call::Sync, &self.path)?;
         match self.faults.syncs_fail.load(Ordering::Relaxed) {
             true => Err(io::Error::from_raw_os_error(libc::EIO)),
             false => self.file.sync_data(),

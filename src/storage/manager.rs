@@ -151,6 +151,34 @@ struct Logs {
     offline: HashSet<TopicPartition>,
 }
 
+impl Logs {
+    /// Has this log be that of a partition from now on. Returns whether it can be: if its directory has failed meanwhile, the
+    /// partition is offline.
+    fn put(&mut self, topic_partition: &TopicPartition, hosted: HostedLog) -> bool {
+        // A directory is marked before its logs are taken out, under this lock: a log that is on its way is not missed.
+        let is_online = hosted.dir.is_online();
+        match is_online {
+            true => {
+                self.offline.remove(topic_partition);
+                self.open.insert(topic_partition.clone(), hosted);
+            }
+            false => {
+                self.open.remove(topic_partition);
+                self.offline.insert(topic_partition.clone());
+            }
+        }
+        is_online
+    }
+}
+
+/// Why a log is not that of its partition.
+enum NotHosted {
+    /// There is another one, which stays.
+    Duplicate(HostedLog),
+    /// Its directory has failed since it was opened: the partition is offline. The [`DirectoryFailure`] does not name it.
+    Offline,
+}
+
 /// See the module's documentation.
 pub struct LogManager {
     context: LogContext,
@@ -318,19 +346,21 @@ impl LogManager {
         let mut full: Vec<DirectoryId> = Vec::new();
         let wanted = self.wanted_dir(topic_partition, new.directory);
         while let Some(dir) = self.place(wanted, &full) {
-            let error = match self.create_in(&dir, topic_partition, &new) {
-                Ok(log) => return Ok(log),
-                Err(error) => error,
-            };
-            reason = error.to_string();
-            let LogOpenError::Io { source, .. } = &error;
-            if is_full(source) {
-                dir.log_count.fetch_sub(1, Ordering::Relaxed);
-                dir.tell_full(source);
-                full.push(dir.id);
-                continue;
+            match self.create_in(&dir, topic_partition, &new) {
+                Ok(Some(log)) => return Ok(log),
+                Ok(None) => reason = format!("{} has failed", dir.path.display()),
+                Err(error) => {
+                    reason = error.to_string();
+                    let LogOpenError::Io { source, .. } = &error;
+                    if is_full(source) {
+                        dir.log_count.fetch_sub(1, Ordering::Relaxed);
+                        dir.tell_full(source);
+                        full.push(dir.id);
+                        continue;
+                    }
+                    self.take_offline(&dir, &reason);
+                }
             }
-            self.take_offline(&dir, &reason);
             if wanted == Some(dir.id) {
                 break;
             }
@@ -355,12 +385,13 @@ impl LogManager {
         Some(dir.clone())
     }
 
+    /// `None`: the directory failed when the log was made.
     fn create_in(
         self: &Arc<Self>,
         dir: &Arc<LogDir>,
         topic_partition: &TopicPartition,
         new: &NewLog,
-    ) -> Result<Arc<Log>, LogOpenError> {
+    ) -> Result<Option<Arc<Log>>, LogOpenError> {
         let path = dir.path.join(name_for(topic_partition, DirectoryKind::Current).to_string());
         let disk = &*self.context.disk;
         let made = disk.create_dir_all(&path).and_then(|()| partition_metadata::write(disk, &path, new.topic_id));
@@ -386,9 +417,12 @@ impl LogManager {
         })?;
         self.follow_truncations(&log, dir);
         load::warn_of_repairs(topic_partition, &report);
-        self.host(topic_partition, HostedLog { log: log.clone(), topic_id: new.topic_id, dir: dir.clone() });
+        let hosted = HostedLog { log: log.clone(), topic_id: new.topic_id, dir: dir.clone() };
+        if self.host(topic_partition, hosted).is_err() {
+            return Ok(None);
+        }
         debug!(partition = %topic_partition, dir = %dir.path.display(), "created log");
-        Ok(log)
+        Ok(Some(log))
     }
 
     /// Removes what was made of a new log for which there was no room.
@@ -406,20 +440,13 @@ impl LogManager {
         !regained.is_empty()
     }
 
-    /// Enters a log. Returns one of the same partition that was there already, and stays.
-    fn host(&self, topic_partition: &TopicPartition, hosted: HostedLog) -> Option<HostedLog> {
+    /// Enters a log.
+    fn host(&self, topic_partition: &TopicPartition, hosted: HostedLog) -> Result<(), NotHosted> {
         let mut logs = self.logs.write();
         if let Some(other) = logs.open.get(topic_partition) {
-            return Some(other.clone());
+            return Err(NotHosted::Duplicate(other.clone()));
         }
-        // A directory is marked before its logs are taken out, under this lock: a log that is on its way is not missed.
-        if !hosted.dir.is_online() {
-            logs.offline.insert(topic_partition.clone());
-            return None;
-        }
-        logs.offline.remove(topic_partition);
-        logs.open.insert(topic_partition.clone(), hosted);
-        None
+        logs.put(topic_partition, hosted).then_some(()).ok_or(NotHosted::Offline)
     }
 
     /// Deletes the logs of partitions: their directories are renamed, and removed after `file.delete.delay.ms`. Returns

@@ -13,7 +13,7 @@ use crate::metadata::records::{
 use crate::record::builder::RecordBatchBuilder;
 use crate::replica::{FetchIsolation, LeaderError, OffsetSpec, PartitionAppendError, RequiredAcks};
 use crate::storage::background::Background;
-use crate::storage::faulty_disk::{Faults, FaultyDisk};
+use crate::storage::faulty_disk::{Call, Faults, FaultyDisk};
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::{ChangeError, HandoverError, LogContext};
 use crate::storage::manager::{FutureLog, LogManagerConfig};
@@ -406,6 +406,66 @@ fn a_directory_that_fails_takes_its_partitions_offline_and_no_others() {
     append(&node.partition("t", 0).unwrap(), 10).unwrap();
 }
 
+/// One that failed while partitions came told those alone that were here before: the others went on taking records in a
+/// directory that was given up.
+#[test]
+fn a_directory_that_fails_while_partitions_come_takes_them_offline_too() {
+    let mut node = Node::new();
+    let (logs, a, failed) = (node.logs.clone(), node.root.path().join("a"), AtomicBool::new(false));
+    // At the first epoch of one of them, when there are logs for all.
+    node.faults.before(move |call, path| {
+        let is_of_epochs = call == Call::Sync && path.to_string_lossy().contains("leader-epoch-checkpoint");
+        if !is_of_epochs || !path.starts_with(&a) || failed.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        while logs.logs().len() < 6 {
+            std::thread::yield_now();
+        }
+        Err(std::io::Error::from_raw_os_error(libc::EIO))
+    });
+    let mut records = vec![topic("t", 1)];
+    records.extend((0..6).map(|n| partition(1, n)));
+    node.apply(records);
+    let is_here = |n| node.dir_of("t", n).is_some();
+    assert_eq!((0..6).filter(|n| is_here(*n)).count(), 3);
+    for n in 0..6 {
+        match append(&node.partition("t", n).unwrap(), 10) {
+            Err(PartitionAppendError::Leader(LeaderError::Offline)) => assert!(!is_here(n)),
+            other => assert!(is_here(n) && other.is_ok(), "{n}: {other:?}"),
+        }
+    }
+}
+
+/// A directory that failed while it took a partition over did not know it yet, so that nobody told the partition.
+#[test]
+fn a_directory_that_fails_while_a_partition_moves_there_takes_it_offline() {
+    let mut node = Node::new();
+    node.apply(vec![topic("t", 1), partition(1, 0)]);
+    node.apply(vec![topic("u", 2), partition(2, 0)]);
+    let moved = node.partition("t", 0).unwrap();
+    append(&moved, 10).unwrap();
+    let (b, log, failed) = (
+        node.root.path().join("b"),
+        node.logs.get(&TopicPartition::new("u", 0)).unwrap(),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let (path, seen) = (b.clone(), failed.clone());
+    node.faults.before(move |call, dir| {
+        if call == Call::SyncDir && *dir == path && path.join("t-0").exists() && !seen.swap(true, Ordering::SeqCst) {
+            log.disk_failed(&std::io::Error::from_raw_os_error(libc::EIO));
+        }
+        Ok(())
+    });
+    node.replicas.alter_replica_log_dir(moved.topic_partition(), b.to_str().unwrap()).unwrap();
+    while !failed.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    node.replicas.stop_moves();
+    assert_eq!(node.logs.get(moved.topic_partition()).err(), Some(LogLookupError::Offline));
+    let refused = append(&moved, 10).unwrap_err();
+    assert!(matches!(refused, PartitionAppendError::Leader(LeaderError::Offline)), "{refused}");
+}
+
 /// Moves go on while the partition serves, on threads of their own.
 #[test]
 fn a_partition_serves_while_it_moves() {
@@ -575,7 +635,14 @@ fn room_brings_back_what_lacked_it_and_nothing_else() {
         // The metadata knows this one from before, and no directory that is here has it.
         node.apply(vec![topic("t", 1), partition(1, 0)]);
         node.faults.room.store(0, Ordering::Relaxed);
-        node.apply(vec![partition(1, 1), partition(1, 2), topic("u", 2), partition(2, 0), topic("v", 3), partition(3, 0)]);
+        node.apply(vec![
+            partition(1, 1),
+            partition(1, 2),
+            topic("u", 2),
+            partition(2, 0),
+            topic("v", 3),
+            partition(3, 0),
+        ]);
         node.apply(vec![RemoveTopicRecord { topic_id: id(3) }.into()]);
         for _ in 0..2 {
             node.replicas.retry_for_room();

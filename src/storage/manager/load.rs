@@ -17,6 +17,7 @@
 //! | the metadata log, `remote-log-index-cache` | left |
 //! | anything else | left, with a warning |
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ use parking_lot::Mutex;
 use tracing::{debug, error, info, warn};
 
 use super::directory::LogDir;
-use super::{HostedLog, LogManager, Stage, for_each_in_parallel};
+use super::{HostedLog, LogManager, NotHosted, Stage, for_each_in_parallel};
 use crate::config::TopicConfig;
 use crate::storage::directory_name::{DirectoryKind, DirectoryName, METADATA_TOPIC, REMOTE_INDEX_CACHE, name_for};
 use crate::storage::file_cache::Directory;
@@ -77,12 +78,18 @@ struct Loading<'a> {
     assigned: &'a (dyn Fn(&TopicPartition, Option<TopicId>) -> Option<HostedPartition> + Sync),
     events: Arc<dyn Fn(LoadEvent<'_>) + Send + Sync>,
     report: Mutex<LoadReport>,
-    /// Logs of partitions of which there is another one, with the directory that the metadata names.
-    duplicates: Mutex<Vec<(TopicPartition, HostedLog, Option<DirectoryId>)>>,
+    duplicates: Mutex<BTreeMap<TopicPartition, Duplicates>>,
     /// Where the metadata wants the partitions of future logs.
     futures: Mutex<Vec<(TopicPartition, Option<DirectoryId>)>>,
     total: usize,
     loaded: AtomicUsize,
+}
+
+/// All logs of a partition that has several.
+struct Duplicates {
+    logs: Vec<HostedLog>,
+    /// The directory that the metadata names.
+    named: Option<DirectoryId>,
 }
 
 /// A log to be opened.
@@ -134,8 +141,8 @@ impl LogManager {
                 self.load_one(dir, job, &loading);
             }
         });
-        for (partition, second, named) in loading.duplicates.into_inner() {
-            self.settle_duplicate(&partition, second, named);
+        for (partition, Duplicates { logs, named }) in loading.duplicates.into_inner() {
+            self.settle_duplicates(&partition, logs, named);
         }
         self.settle_futures(loading.futures.into_inner());
         dirs.iter().filter(|dir| dir.is_online()).for_each(|dir| dir.set_recovered());
@@ -276,8 +283,10 @@ impl LogManager {
             info!(%partition, path = %path.display(), log_end_offset = %opened.log.log_end_offset(), "a move of the log goes on");
             self.host_future(partition, opened);
             loading.futures.lock().push((partition.clone(), hosted.directory));
-        } else if self.host(partition, opened.clone()).is_some() {
-            loading.duplicates.lock().push((partition.clone(), opened, hosted.directory));
+        } else if let Err(NotHosted::Duplicate(first)) = self.host(partition, opened.clone()) {
+            let mut duplicates = loading.duplicates.lock();
+            let new = || Duplicates { logs: vec![first], named: hosted.directory };
+            duplicates.entry(partition.clone()).or_insert_with(new).logs.push(opened);
         }
         let loaded = loading.loaded.fetch_add(1, Ordering::Relaxed) + 1;
         (loading.events)(LoadEvent::Loaded { partition, report: &report, loaded, total: loading.total });

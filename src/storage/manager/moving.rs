@@ -337,11 +337,7 @@ impl LogManager {
         {
             let mut logs = self.logs.write();
             logs.future.remove(topic_partition);
-            logs.open.remove(topic_partition);
-            match future.dir.is_online() {
-                true => drop(logs.open.insert(topic_partition.clone(), future.clone())),
-                false => drop(logs.offline.insert(topic_partition.clone())),
-            }
+            logs.put(topic_partition, future.clone());
         }
         info!(partition = %topic_partition, from = %current.dir.path.display(), to = %future.dir.path.display(),
             log_end_offset = %future.log.log_end_offset(), "moved log");
@@ -358,34 +354,44 @@ impl LogManager {
         self.checkpoint_in(&current.dir);
     }
 
-    /// Of two logs of one partition, which a move has left that was interrupted at its end, keeps the one that goes further,
-    /// or the one that the metadata names if they are alike. The other one is deleted if it has nothing that this one has
-    /// not, and set aside else.
-    pub(super) fn settle_duplicate(
+    /// Of the logs of one partition, which a move has left that was interrupted at its end, keeps the one that goes further,
+    /// or the one that the metadata names if they are alike. Another one is deleted if it has nothing that this one has not,
+    /// and set aside else. Where the directory of the one to be kept has failed meanwhile, the partition is offline, and the
+    /// next start decides.
+    pub(super) fn settle_duplicates(
         &self,
         topic_partition: &TopicPartition,
-        second: HostedLog,
+        mut logs: Vec<HostedLog>,
         named: Option<DirectoryId>,
     ) {
-        let first = self.logs.read().open.get(topic_partition).cloned();
-        let Some(first) = first else {
-            self.host(topic_partition, second);
-            return;
-        };
         let reach = |hosted: &HostedLog| (hosted.log.latest_epoch(), hosted.log.log_end_offset());
-        let are_alike = reach(&first) == reach(&second);
-        let second_wins = match are_alike {
-            true => Some(second.dir.id) == named,
-            false => reach(&second) > reach(&first),
-        };
-        let (kept, other) = if second_wins { (second, first) } else { (first, second) };
-        self.logs.write().open.insert(topic_partition.clone(), kept.clone());
-        warn!(partition = %topic_partition, kept = %kept.log.dir().display(), other = %other.log.dir().display(), are_alike,
-            "a partition has two logs: a move between log directories was interrupted");
-        if are_alike {
-            self.remove_log(topic_partition, &other);
-            return;
+        let rank = |&at: &usize| (reach(&logs[at]), Some(logs[at].dir.id) == named);
+        let Some(at) = (0..logs.len()).max_by_key(rank) else { return };
+        let kept = logs.swap_remove(at);
+        let is_online = self.logs.write().put(topic_partition, kept.clone());
+        for other in logs {
+            let are_alike = reach(&kept) == reach(&other);
+            warn!(partition = %topic_partition, kept = %kept.log.dir().display(), other = %other.log.dir().display(), are_alike,
+                "a partition has two logs: a move between log directories was interrupted");
+            match are_alike {
+                _ if !is_online || !other.dir.is_online() => self.leave_alone(&other),
+                true => self.remove_log(topic_partition, &other),
+                false => self.set_log_aside(topic_partition, &other),
+            }
         }
+    }
+
+    /// A log that is not used now.
+    fn leave_alone(&self, other: &HostedLog) {
+        other.dir.log_count.fetch_sub(1, Ordering::Relaxed);
+        if other.dir.is_online() {
+            // It will get a marker of an orderly end. If this fails it goes offline, and is told.
+            let _ = other.log.close();
+        }
+    }
+
+    /// Of two logs of a partition the one that is not used, but may have records that the other one lacks.
+    fn set_log_aside(&self, topic_partition: &TopicPartition, other: &HostedLog) {
         other.dir.log_count.fetch_sub(1, Ordering::Relaxed);
         match other.log.set_aside() {
             Ok(stray) => {

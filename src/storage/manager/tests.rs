@@ -600,6 +600,38 @@ fn the_next_directory_is_tried_when_one_fails() {
     assert_eq!(manager.get(&partition("t", 0)).err(), Some(LogLookupError::Offline));
 }
 
+/// A log whose directory failed while it was made was given out as if it were well: it took records in a directory that
+/// this node had given up.
+#[test]
+fn a_log_is_made_elsewhere_if_its_directory_fails_meanwhile() {
+    for wanted in [None, Some(0)] {
+        let node = Node::new();
+        let (manager, _) = node.start();
+        let id = TopicId::random();
+        let in_a = manager.get_or_create(&partition("t", 0), new_log(id)).unwrap();
+        manager.get_or_create(&partition("t", 1), new_log(id)).unwrap();
+        let path = node.path("a/t-2");
+        node.disk.before_open(move |opened| {
+            if opened.starts_with(&path) {
+                in_a.disk_failed(&io::Error::from_raw_os_error(libc::EIO));
+            }
+        });
+        let directory = wanted.map(|at: usize| node.ids[at]);
+        let made = manager.get_or_create(&partition("t", 2), NewLog { directory, ..new_log(id) });
+        assert_eq!(node.failures.lock().iter().map(|failure| &failure.dir).collect::<Vec<_>>(), [&node.path("a")]);
+        match wanted {
+            None => {
+                append(&made.unwrap(), 3);
+                assert_eq!(manager.directory_of(&partition("t", 2)), Some(node.ids[1]));
+            }
+            Some(_) => {
+                assert!(matches!(made, Err(CreateError::Storage { .. })));
+                assert_eq!(manager.get(&partition("t", 2)).err(), Some(LogLookupError::Offline));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_log_that_cannot_be_closed_leaves_no_marker() {
     let node = Node::new();
@@ -619,18 +651,31 @@ struct FailingDisk {
     fail_syncs_left: Arc<AtomicI64>,
     /// Changes that still succeed; below zero it has died.
     changes_left: Arc<AtomicI64>,
+    /// What comes before a file is opened.
+    before_open: Mutex<Option<BeforeOpen>>,
 }
+
+type BeforeOpen = Arc<dyn Fn(&Path) + Send + Sync>;
 
 impl Default for FailingDisk {
     fn default() -> FailingDisk {
         let never = || Arc::new(AtomicI64::new(i64::MAX));
-        FailingDisk { failing: Arc::default(), fail_syncs_left: never(), changes_left: never() }
+        FailingDisk {
+            failing: Arc::default(),
+            fail_syncs_left: never(),
+            changes_left: never(),
+            before_open: Mutex::default(),
+        }
     }
 }
 
 impl FailingDisk {
     fn fail_below(&self, dir: &Path) {
         *self.failing.write() = Some(dir.to_path_buf());
+    }
+
+    fn before_open(&self, act: impl Fn(&Path) + Send + Sync + 'static) {
+        *self.before_open.lock() = Some(Arc::new(act));
     }
 
     fn check(&self, path: &Path) -> io::Result<()> {
@@ -659,6 +704,8 @@ fn check(failing: &RwLock<Option<PathBuf>>, path: &Path) -> io::Result<()> {
 
 impl Disk for FailingDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        let before_open = self.before_open.lock().clone();
+        before_open.iter().for_each(|act| act(path));
         self.check(path)?;
         if matches!(mode, OpenMode::Create | OpenMode::CreateNew) {
             self.check_change(path)?;

@@ -404,6 +404,78 @@ fn of_two_logs_the_one_that_goes_further_counts() {
     }
 }
 
+/// If the directory of the one that counts failed while they were loaded, it was entered all the same, and took records in a
+/// directory that was given up.
+#[test]
+fn of_two_logs_none_is_served_from_a_directory_that_fails_while_they_are_loaded() {
+    use std::sync::atomic::AtomicBool;
+    let name = partition("t", 0);
+    for (further, failing, first) in (0..12).map(|case| (case % 3, case / 3 % 2, case / 6)) {
+        let node = node();
+        let (manager, _) = node.start();
+        for at in [0, 1] {
+            let new = NewLog { directory: Some(node.ids[at]), ..new_log(hosted().topic_id) };
+            manager.get_or_create(&partition("u", at as i32), new).unwrap();
+        }
+        fill(&node, &manager);
+        let counts = further % 2;
+        let to = ["a", "b"][counts];
+        if to == "a" {
+            move_to(&node, &manager, "b").unwrap();
+        }
+        move_to(&node, &manager, to).unwrap();
+        let log = manager.get(&name).unwrap();
+        if further < 2 {
+            write(&log, 3);
+        }
+        let end = log.log_end_offset();
+        let other = ["b", "a"][counts];
+        let old = node.files(other).into_iter().find(|name| name.ends_with("-delete")).unwrap();
+        fs::rename(node.path(other).join(old), node.path(other).join("t-0")).unwrap();
+        drop((log, manager));
+
+        let node = node.reborn();
+        let manager = node.open();
+        let is_loaded = Arc::new(AtomicBool::new(false));
+        let (second, seen) = (node.path(["b", "a"][first]).join("t-0"), is_loaded.clone());
+        node.disk.before_open(move |path| {
+            while path.starts_with(&second) && !seen.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        });
+        let (weak, of_failing) = (Arc::downgrade(&manager), partition("u", failing as i32));
+        let directory = Some(node.ids[counts]);
+        manager.load(
+            &|_, _| Some(HostedPartition { config: config(), directory, ..hosted() }),
+            Arc::new(move |event| {
+                let LoadEvent::Loaded { partition, loaded, total, .. } = event else { return };
+                is_loaded.fetch_or(&*partition.topic == "t", Ordering::SeqCst);
+                if loaded == total {
+                    let log = weak.upgrade().unwrap().get(&of_failing).unwrap();
+                    log.disk_failed(&io::Error::from_raw_os_error(libc::EIO));
+                }
+            }),
+        );
+        assert_eq!(node.failures.lock().len(), 1);
+        let case = format!("{further} goes further, {failing} fails, {first} is first");
+        if counts == failing {
+            assert_eq!(manager.get(&name).err(), Some(LogLookupError::Offline), "{case}");
+        } else {
+            assert_eq!(manager.get(&name).unwrap().log_end_offset(), end, "{case}");
+            assert_eq!(manager.directory_of(&name), Some(node.ids[counts]), "{case}");
+        }
+        manager.shutdown(1, &BTreeMap::new());
+        drop(manager);
+        // The next start decides.
+        assert!(["a/t-0", "b/t-0"].iter().all(|path| node.path(path).exists()), "{case}");
+        let node = node.reborn();
+        let manager = node.open();
+        manager.load(&|_, _| Some(HostedPartition { config: config(), directory, ..hosted() }), Arc::new(|_| {}));
+        assert_eq!(manager.get(&name).unwrap().log_end_offset(), end, "{case}");
+        assert_eq!(manager.directory_of(&name), Some(node.ids[counts]), "{case}");
+    }
+}
+
 #[test]
 fn a_copy_without_its_log_takes_its_place_unless_that_may_be_missing() {
     for (named, one_fails) in [(0, false), (1, false), (0, true), (1, true)] {
