@@ -392,7 +392,25 @@ impl LogManager {
         topic_partition: &TopicPartition,
         new: &NewLog,
     ) -> Result<Option<Arc<Log>>, LogOpenError> {
-        let path = dir.path.join(name_for(topic_partition, DirectoryKind::Current).to_string());
+        let hosted = self.make_log(dir, DirectoryKind::Current, topic_partition, new, Offset(0))?;
+        let log = hosted.log.clone();
+        if self.host(topic_partition, hosted).is_err() {
+            return Ok(None);
+        }
+        debug!(partition = %topic_partition, dir = %dir.path.display(), "created log");
+        Ok(Some(log))
+    }
+
+    /// Makes a log, its directory first. Where there is no room nothing is left of it.
+    fn make_log(
+        self: &Arc<Self>,
+        dir: &Arc<LogDir>,
+        kind: DirectoryKind,
+        topic_partition: &TopicPartition,
+        new: &NewLog,
+        log_start_offset: Offset,
+    ) -> Result<HostedLog, LogOpenError> {
+        let path = dir.path.join(name_for(topic_partition, kind).to_string());
         let disk = &*self.context.disk;
         let made = disk.create_dir_all(&path).and_then(|()| partition_metadata::write(disk, &path, new.topic_id));
         made.and_then(|()| disk.sync_dir(&dir.path)).map_err(|source| {
@@ -403,7 +421,7 @@ impl LogManager {
             dir: path.clone(),
             topic_partition: topic_partition.clone(),
             config: new.config.clone(),
-            log_start_offset: Offset(0),
+            log_start_offset,
             recovery_point: Offset(0),
             clean_shutdown: false,
             damage: new.damage,
@@ -417,12 +435,7 @@ impl LogManager {
         })?;
         self.follow_truncations(&log, dir);
         load::warn_of_repairs(topic_partition, &report);
-        let hosted = HostedLog { log: log.clone(), topic_id: new.topic_id, dir: dir.clone() };
-        if self.host(topic_partition, hosted).is_err() {
-            return Ok(None);
-        }
-        debug!(partition = %topic_partition, dir = %dir.path.display(), "created log");
-        Ok(Some(log))
+        Ok(HostedLog { log, topic_id: new.topic_id, dir: dir.clone() })
     }
 
     /// Removes what was made of a new log for which there was no room.

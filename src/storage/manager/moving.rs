@@ -13,12 +13,11 @@ use thiserror::Error;
 use tracing::{error, info, warn};
 
 use super::directory::LogDir;
-use super::{Busy, HostedLog, LogManager, Stage, load};
+use super::{Busy, HostedLog, LogManager, NewLog, Stage};
 use crate::clock::Clock;
 use crate::storage::directory_name::{DirectoryKind, MAX_LENGTH, name_for, untruncated_length};
 use crate::storage::disk::is_full;
-use crate::storage::log::{Confirmations, HandoverError, Log, LogOpenError, LogParams};
-use crate::storage::partition_metadata;
+use crate::storage::log::{Confirmations, HandoverError, Log, LogOpenError};
 use crate::storage::recovery::DamagePolicy;
 use crate::types::{DirectoryId, Offset, TopicId, TopicPartition};
 
@@ -220,8 +219,9 @@ impl LogManager {
             if let Err(error) = self.create_future_in(dir, topic_partition, &current) {
                 dir.log_count.fetch_sub(1, Ordering::Relaxed);
                 let LogOpenError::Io { source, .. } = &error;
-                if !is_full(source) {
-                    self.take_offline(dir, &error.to_string());
+                match is_full(source) {
+                    true => dir.tell_full(source),
+                    false => self.take_offline(dir, &error.to_string()),
                 }
                 return Err(MoveError::Storage(error.to_string()));
             }
@@ -235,27 +235,16 @@ impl LogManager {
         topic_partition: &TopicPartition,
         current: &HostedLog,
     ) -> Result<(), LogOpenError> {
-        let path = dir.path.join(name_for(topic_partition, DirectoryKind::Future).to_string());
-        let disk = &*self.context.disk;
-        let made = disk.create_dir_all(&path).and_then(|()| partition_metadata::write(disk, &path, current.topic_id));
-        made.and_then(|()| disk.sync_dir(&dir.path))
-            .map_err(|source| LogOpenError::Io { path: path.clone(), source })?;
-        let params = LogParams {
-            dir: path,
-            topic_partition: topic_partition.clone(),
+        let new = NewLog {
+            topic_id: current.topic_id,
             config: current.log.config(),
-            log_start_offset: current.log.log_start_offset(),
-            recovery_point: Offset(0),
-            clean_shutdown: false,
             damage: DamagePolicy::CutOff,
-            producers: *self.producers.read(),
-            progress: None,
-            on_failure: Some(self.failure_handler(dir)),
+            directory: Some(dir.id),
+            is_new: true,
         };
-        let (log, report) = Log::open(&self.context, params)?;
-        load::warn_of_repairs(topic_partition, &report);
-        info!(partition = %topic_partition, dir = %log.dir().display(), "created future log");
-        let hosted = HostedLog { log, topic_id: current.topic_id, dir: dir.clone() };
+        let log_start_offset = current.log.log_start_offset();
+        let hosted = self.make_log(dir, DirectoryKind::Future, topic_partition, &new, log_start_offset)?;
+        info!(partition = %topic_partition, dir = %hosted.log.dir().display(), "created future log");
         self.host_future(topic_partition, hosted);
         Ok(())
     }

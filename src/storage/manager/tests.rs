@@ -29,6 +29,7 @@ use crate::types::{LeaderEpoch, ProducerEpoch, ProducerId};
 struct Node {
     root: tempfile::TempDir,
     disk: Arc<FailingDisk>,
+    clock: Arc<ManualClock>,
     background: Background,
     ids: [DirectoryId; 2],
     failures: Arc<Mutex<Vec<DirectoryFailure>>>,
@@ -40,6 +41,7 @@ impl Node {
         Node {
             root: tempfile::tempdir().unwrap(),
             disk: Arc::default(),
+            clock: ManualClock::new(1_000_000),
             background: Background::stepped(),
             ids: [DirectoryId::random(), DirectoryId::random()],
             failures: Arc::default(),
@@ -61,8 +63,7 @@ impl Node {
     fn try_open(&self) -> Result<Arc<LogManager>, OpenError> {
         let disk: Arc<dyn Disk> = self.disk.clone();
         let files = FileCache::new(disk.clone(), self.background.clone(), 100);
-        let context =
-            LogContext { disk, clock: ManualClock::new(1_000_000), files, background: self.background.clone() };
+        let context = LogContext { disk, clock: self.clock.clone(), files, background: self.background.clone() };
         let failures = self.failures.clone();
         let config = LogManagerConfig {
             log_dirs: vec![(self.path("a"), self.ids[0]), (self.path("b"), self.ids[1])],
@@ -651,6 +652,8 @@ struct FailingDisk {
     fail_syncs_left: Arc<AtomicI64>,
     /// Changes that still succeed; below zero it has died.
     changes_left: Arc<AtomicI64>,
+    /// Directories and files that can still be made or written to; then it is full.
+    room_left: Arc<AtomicI64>,
     /// What comes before a file is opened.
     before_open: Mutex<Option<BeforeOpen>>,
 }
@@ -664,6 +667,7 @@ impl Default for FailingDisk {
             failing: Arc::default(),
             fail_syncs_left: never(),
             changes_left: never(),
+            room_left: never(),
             before_open: Mutex::default(),
         }
     }
@@ -695,6 +699,13 @@ fn check_change(changes_left: &AtomicI64) -> io::Result<()> {
     }
 }
 
+fn check_room(room_left: &AtomicI64) -> io::Result<()> {
+    match room_left.fetch_sub(1, Ordering::Relaxed) > 0 {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+    }
+}
+
 fn check(failing: &RwLock<Option<PathBuf>>, path: &Path) -> io::Result<()> {
     match failing.read().as_ref().is_some_and(|dir| path.starts_with(dir)) {
         true => Err(io::Error::other("the disk is broken")),
@@ -709,11 +720,12 @@ impl Disk for FailingDisk {
         self.check(path)?;
         if matches!(mode, OpenMode::Create | OpenMode::CreateNew) {
             self.check_change(path)?;
+            check_room(&self.room_left)?;
         }
         let file = RealDisk.open(path, mode)?;
         let (failing, syncs_left) = (self.failing.clone(), self.fail_syncs_left.clone());
-        let changes_left = self.changes_left.clone();
-        Ok(Arc::new(FailingFile { file, path: path.to_path_buf(), failing, syncs_left, changes_left }))
+        let (changes_left, room_left) = (self.changes_left.clone(), self.room_left.clone());
+        Ok(Arc::new(FailingFile { file, path: path.to_path_buf(), failing, syncs_left, changes_left, room_left }))
     }
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
@@ -725,7 +737,7 @@ impl Disk for FailingDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.check_change(dir).and_then(|()| RealDisk.create_dir_all(dir))
+        self.check_change(dir).and_then(|()| check_room(&self.room_left)).and_then(|()| RealDisk.create_dir_all(dir))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -755,6 +767,7 @@ struct FailingFile {
     failing: Arc<RwLock<Option<PathBuf>>>,
     syncs_left: Arc<AtomicI64>,
     changes_left: Arc<AtomicI64>,
+    room_left: Arc<AtomicI64>,
 }
 
 impl FailingFile {
@@ -792,7 +805,9 @@ impl DiskFile for FailingFile {
     }
 
     fn write_vectored_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
-        self.check_change().and_then(|()| self.file.write_vectored_at(buffers, position))
+        self.check_change()?;
+        check_room(&self.room_left)?;
+        self.file.write_vectored_at(buffers, position)
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -336,6 +336,64 @@ fn a_directory_that_fails_ends_the_moves_to_it() {
     assert!(matches!(manager.check_dir(&b), Err(MoveError::Storage(_))));
 }
 
+/// Each try to move a log to a full disk left a directory there, and the next start took the move up of which the client had
+/// been told that it had failed.
+#[test]
+fn where_there_is_no_room_for_a_log_nothing_is_left_of_it() {
+    for is_copy in [true, false] {
+        for room in 0.. {
+            let node = node();
+            let (manager, _) = node.start();
+            let name = if is_copy { partition("t", 0) } else { partition("u", 0) };
+            fill(&node, &manager);
+            let path = node.path("b");
+            node.disk.room_left.store(room, Ordering::Relaxed);
+            let made = match is_copy {
+                true => {
+                    manager.create_future(&name, path.to_str().unwrap()).map(drop).map_err(|error| error.to_string())
+                }
+                false => {
+                    let new = NewLog { directory: Some(node.ids[1]), ..new_log(TopicId::random()) };
+                    manager.get_or_create(&name, new).map(drop).map_err(|error| error.to_string())
+                }
+            };
+            let was_full = node.disk.room_left.swap(i64::MAX, Ordering::Relaxed) < 0;
+            assert!(was_full || made.is_ok(), "{made:?}");
+            if !was_full {
+                assert!(room > 2, "{room}");
+                break;
+            }
+            // What can do without goes on.
+            if made.is_err() {
+                assert!(!node.files("b").iter().any(|name| name.contains("-0")), "{room}: {:?}", node.files("b"));
+            }
+            assert!(!manager.has_offline_dirs());
+            assert!(!manager.look_for_room());
+            node.clock.advance(Duration::from_secs(3));
+            assert!(manager.look_for_room(), "{room}: nobody was told that it is full");
+            if made.is_err() && is_copy {
+                assert!(manager.create_future(&name, path.to_str().unwrap()).unwrap().is_some());
+            }
+        }
+    }
+}
+
+/// What the checkpoint says of a log that was moved stayed as it was when the log was cut below it.
+#[test]
+fn the_checkpoints_follow_a_moved_log_that_is_cut() {
+    let node = node();
+    let (manager, _) = node.start();
+    fill(&node, &manager);
+    move_to(&node, &manager, "b").unwrap();
+    let log = manager.get(&partition("t", 0)).unwrap();
+    let end = log.log_end_offset();
+    assert_eq!(node.text(&format!("b/{RECOVERY_POINTS}")), format!("0\n1\nt 0 {end}\n"));
+    log.truncate_to(Offset(20)).unwrap();
+    assert_eq!(node.text(&format!("b/{RECOVERY_POINTS}")), "0\n1\nt 0 20\n");
+    log.truncate_fully_and_start_at(Offset(5)).unwrap();
+    assert_eq!(node.text(&format!("b/{RECOVERY_POINTS}")), "0\n1\nt 0 5\n");
+}
+
 /// The process dies at each change of the disk that a move makes. The log is always there, whole and once, and the move
 /// goes on.
 #[test]
