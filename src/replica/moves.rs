@@ -11,7 +11,7 @@
 //! | the copy has taken the log's place | the old directory is removed after `file.delete.delay.ms` |
 //! | it is sent elsewhere, or back | the copy is removed |
 //! | the partition is deleted, or either directory fails | |
-//! | the log is damaged, or the copy cannot be written | it is told; the log goes on where it is, until it is sent again |
+//! | the log cannot be read, or the copy not written | it is told; the log goes on where it is, until it is sent again |
 
 mod turns;
 
@@ -26,7 +26,7 @@ use super::assignments::Assignments;
 use super::partition::Partition;
 use crate::clock::Clock;
 use crate::storage::cleaner::Throttler;
-use crate::storage::disk::is_full;
+use crate::storage::disk::{is_disk_failure, is_full};
 use crate::storage::log::{AppendError, ChangeError, CopyError, HandoverError, Log, ReadError};
 use crate::storage::manager::{FutureLog, LogLookupError, LogManager};
 
@@ -271,7 +271,9 @@ impl ReplicaMoves {
         match error {
             // Retention was faster than the copy.
             CopyError::Read(ReadError::OutOfRange { .. }) => return Turn::GoOn,
-            CopyError::Read(ReadError::Io(error)) => moved.logs.current.disk_failed(error),
+            // Its directory has failed, or it was deleted, and its files are gone.
+            CopyError::Read(_) if moved.logs.current.is_offline() => {}
+            CopyError::Read(ReadError::Io(error)) if is_disk_failure(error) => moved.logs.current.disk_failed(error),
             CopyError::Append(AppendError::Offline) | CopyError::Change(ChangeError::Offline | ChangeError::Moved) => {}
             error => error!(%partition, %error, "the replica cannot be moved; it stays where it is"),
         }

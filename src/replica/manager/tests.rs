@@ -13,6 +13,7 @@ use crate::metadata::records::{
 use crate::record::builder::RecordBatchBuilder;
 use crate::replica::{FetchIsolation, LeaderError, OffsetSpec, PartitionAppendError, RequiredAcks};
 use crate::storage::background::Background;
+use crate::storage::disk::is_disk_failure;
 use crate::storage::faulty_disk::{Call, Faults, FaultyDisk};
 use crate::storage::file_cache::FileCache;
 use crate::storage::log::{ChangeError, HandoverError, LogContext};
@@ -433,6 +434,54 @@ fn a_directory_that_fails_while_partitions_come_takes_them_offline_too() {
             Err(PartitionAppendError::Leader(LeaderError::Offline)) => assert!(!is_here(n)),
             other => assert!(is_here(n) && other.is_ok(), "{n}: {other:?}"),
         }
+    }
+}
+
+/// Whatever came in the way of reading a log that was to be moved took the directory offline in which it served, with all
+/// that lay there.
+#[test]
+fn a_log_that_cannot_be_copied_goes_on_unless_it_is_the_disk_that_fails() {
+    use std::io::{Error, ErrorKind};
+    let errors: [fn() -> Error; 5] = [
+        || Error::from_raw_os_error(libc::EMFILE),
+        || ErrorKind::NotFound.into(),
+        || ErrorKind::UnexpectedEof.into(),
+        || ErrorKind::InvalidData.into(),
+        || Error::from_raw_os_error(libc::EIO),
+    ];
+    for error in errors {
+        let mut node = Node::new();
+        node.apply(vec![topic("t", 1), partition(1, 0)]);
+        let moved = node.partition("t", 0).unwrap();
+        append(&moved, 10).unwrap();
+        let (name, b) = (moved.topic_partition(), node.root.path().join("b").to_str().unwrap().to_owned());
+        let has_failed = Arc::new(AtomicBool::new(false));
+        let (path, seen) = (node.dir_of("t", 0).unwrap(), has_failed.clone());
+        node.faults.before(move |call, file| {
+            if call == Call::Read && file.starts_with(&path) && !seen.swap(true, Ordering::SeqCst) {
+                return Err(error());
+            }
+            Ok(())
+        });
+        node.replicas.alter_replica_log_dir(name, &b).unwrap();
+        while !has_failed.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let directory = node.logs.directory_of(name);
+        if is_disk_failure(&error()) {
+            while node.logs.get(name).is_ok() {
+                std::thread::yield_now();
+            }
+            continue;
+        }
+        // It has ended, or will in a moment, and can be sent again.
+        while node.logs.directory_of(name) == directory {
+            node.replicas.alter_replica_log_dir(name, &b).unwrap();
+            append(&moved, 10).unwrap();
+            std::thread::yield_now();
+        }
+        node.replicas.stop_moves();
+        assert!(!node.logs.has_offline_dirs());
     }
 }
 
