@@ -393,7 +393,11 @@ impl ReplicaManager {
             }
             here.push(TopicPartition::new(removed.name.clone(), index as i32));
         }
-        self.logs.delete(&here);
+        let left = self.logs.delete(&here).len();
+        if left > 0 {
+            warn!(topic = %topic.name, id = %topic.id, partitions = left, "logs of a deleted topic are in directories that are offline, \
+                perhaps: what is found there at a start is set aside");
+        }
         info!(topic = %removed.name, id = %topic.id, partitions = removed.partitions.len(), "topic deleted");
     }
 

@@ -308,7 +308,9 @@ impl Partition {
         Ok(())
     }
 
-    /// Appends the records of a producer. Never waits for the disk but for the write into the page cache.
+    /// Appends the records of a producer, into the page cache. Waits for the disk where a compacted log begins a segment, before
+    /// which the last one must be on disk (see [`Log::append_as_leader`]); for a log that was just opened, where what decides
+    /// about a new segment is not in memory; and where there was no room for the leader's epoch until now.
     pub fn append(
         self: &Arc<Self>,
         records: Bytes,
@@ -459,7 +461,7 @@ impl Partition {
         self.log.load_full()
     }
 
-    /// Has `replace` put another log in the place of this partition's, while nobody appends.
+    /// Has `replace` put another log in the place of this partition's, while nobody appends. Readers wait, too.
     pub(super) fn replace_log<E>(&self, replace: impl FnOnce(&Log) -> Result<Arc<Log>, E>) -> Result<(), E> {
         let _no_appends = self.leadership.write();
         let log = replace(&self.log.load())?;
@@ -559,8 +561,8 @@ impl Partition {
         Ok(self.log.load().end_offset_for_epoch(leader_epoch))
     }
 
-    /// Finds an offset (ListOffsets); by timestamp it reads the log, which may wait for the disk. Without `isolation`
-    /// everything up to the log's end counts.
+    /// Finds an offset (ListOffsets); by timestamp it reads the log, which may wait for the disk. What is not visible at
+    /// `isolation` does not count.
     pub fn list_offset(
         &self,
         spec: OffsetSpec,

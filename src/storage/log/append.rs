@@ -38,6 +38,11 @@ const RESERVE_BYTES: u64 = 64 << 20;
 impl Log {
     /// Appends as the leader in `leader_epoch`. For [`AppendOrigin::Client`] and [`AppendOrigin::Coordinator`] offsets
     /// and epoch are assigned here; the metadata quorum's leader has set its own.
+    ///
+    /// Where a segment of a compacted log is full, its last bytes and its name are put to disk before the next one begins,
+    /// under the log's lock; of other logs that is done behind the append. A recovery finds a loss between two segments by
+    /// the gap in the offsets, and compaction leaves such gaps, too, Kafka's at any place below the last segment. So of two
+    /// segments of a compacted log the second may only be there with all of the first.
     pub fn append_as_leader(
         &self,
         mut records: ValidatedRecords,
