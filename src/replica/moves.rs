@@ -25,10 +25,10 @@ use self::turns::Turns;
 use super::assignments::Assignments;
 use super::partition::Partition;
 use crate::clock::Clock;
-use crate::storage::cleaner::Throttler;
 use crate::storage::disk::{is_disk_failure, is_full};
 use crate::storage::log::{AppendError, ChangeError, CopyError, HandoverError, Log, ReadError};
 use crate::storage::manager::{FutureLog, LogLookupError, LogManager};
+use crate::storage::throttler::Throttler;
 
 /// How much a turn copies, at most.
 const TURN_BYTES: usize = 4 << 20;

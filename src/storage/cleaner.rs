@@ -13,12 +13,11 @@
 //! | a disk that fails | is offline, with its directory |
 //!
 //! Split along nouns: [`to_clean`] chooses, [`offset_map`] knows the keys, [`filter`] and [`transactions`] decide what
-//! survives (all pure); [`segments`] reads and writes; [`throttler`] paces. The exchange of segments is the log's.
+//! survives (all pure); [`segments`] reads and writes; [`Throttler`] paces. The exchange of segments is the log's.
 
 mod filter;
 mod offset_map;
 mod segments;
-mod throttler;
 mod to_clean;
 mod transactions;
 
@@ -31,11 +30,11 @@ use parking_lot::Mutex;
 use tracing::{debug, error, info, warn};
 
 use self::segments::{CleanError, CleanStats, Cleaner, CleanerBuffers, Stop, log_facts};
-pub use self::throttler::Throttler;
 use self::to_clean::{LogToClean, Mismatch};
 use crate::config::BrokerConfig;
 use crate::storage::log::Log;
 use crate::storage::manager::LogManager;
+use crate::storage::throttler::Throttler;
 use crate::types::{Offset, TopicPartition};
 
 /// Settings of the broker that concern compaction. All but the first may change at runtime.

@@ -607,9 +607,7 @@ impl LogManager {
         if stage == Stage::Loaded {
             self.checkpoint_high_watermarks(high_watermarks);
             for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
-                self.checkpoint_recovery_points_in(dir);
-                self.checkpoint_log_start_offsets_in(dir);
-                self.checkpoint_cleaner_offsets_in(dir);
+                self.checkpoint_in(dir);
                 // One of the checkpoints may have failed.
                 if dir.is_online()
                     && let Err(error) = dir.mark_clean(broker_epoch)

@@ -37,6 +37,7 @@ mod segment;
 #[cfg(test)]
 pub(crate) mod simulated_disk;
 pub mod slice;
+pub mod throttler;
 pub mod time_index;
 pub mod txn_index;
 pub mod validate;

@@ -292,7 +292,7 @@ impl LogManager {
         }
     }
 
-    fn checkpoint_in(&self, dir: &Arc<LogDir>) {
+    pub(super) fn checkpoint_in(&self, dir: &Arc<LogDir>) {
         if dir.is_online() {
             self.checkpoint_recovery_points_in(dir);
             self.checkpoint_log_start_offsets_in(dir);

@@ -1,4 +1,5 @@
-//! `Throttler`: holds all cleaner threads together to `log.cleaner.io.max.bytes.per.second`.
+//! `Throttler`: holds threads that copy records together to a rate: those of the cleaner (`log.cleaner.io.max.bytes.per.second`),
+//! those that move replicas (`replica.alter.log.dirs.io.max.bytes.per.second`).
 //!
 //! A bucket that leaks at that rate: what was read and written is poured in, and whoever finds it too full waits until
 //! it has leaked. A change of the rate holds at once, also for those that wait.
