@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ottla::config::keys::{ConfigKey, UpdateMode, broker_keys, topic_keys};
+use ottla::config::keys::{ConfigDef, ConfigKey, UpdateMode, broker_dynamic_only_keys, broker_keys, topic_keys};
 use ottla::config::support::{self, Support};
 
 const HEAD: &str = "\
@@ -14,12 +14,13 @@ All settings of Apache Kafka 4.3.1's brokers and topics are known, with Kafka's 
 Ottla:
 
 - **works**: as in Kafka;
-- **no effect**: nothing yet, or nothing that there is without a Java machine. A warning when it is set to something else than its default,
-  but for `share.coordinator.*`, which Kafka's own `server.properties` sets and share groups alone need;
-- **stops the start**: it protects something, and is not honoured yet. What was meant to be closed is never served open.
+- **no effect**: nothing yet, or only meaningful in a JVM. The log has a warning, at the start or when it is set at run time, if a broker's setting is
+  something else than its default; but not of `share.coordinator.*`, which Kafka's own `server.properties` sets and share groups alone need;
+- **stops the start**: it protects something, and is not honoured yet. What was meant to be closed is never served open. At run time such a change is
+  refused.
 
-Dynamic: whether Kafka lets it change at run time, for all brokers or for each. Ottla takes such changes of the settings that work; one that
-needs a new listener is refused.
+Dynamic: whether Kafka lets it change at run time, for all brokers or for each. Ottla takes such changes, and those of the settings that work hold when
+the request is answered, and from the next start on; one that needs a new listener is refused.
 ";
 
 const OWN: &str = "
@@ -45,32 +46,46 @@ fn kind_of(key: &ConfigKey) -> String {
     format!("{:?}", key.config_type).to_lowercase()
 }
 
+/// The keys that are shown, by name.
+fn shown(def: &'static ConfigDef) -> Vec<&'static ConfigKey> {
+    let mut keys: Vec<&ConfigKey> = def.iter().filter(|key| !key.internal).collect();
+    keys.sort_by_key(|key| key.name);
+    keys
+}
+
+fn here(key: &ConfigKey, support: Support) -> String {
+    let does = match support {
+        Support::Effective => "works",
+        Support::NoEffect => "no effect",
+        Support::Protects => "**stops the start**",
+    };
+    match support::remark(key.name) {
+        Some(remark) => format!("{does}; {remark}"),
+        None => does.to_owned(),
+    }
+}
+
 fn page() -> String {
     let mut page = HEAD.to_owned();
     page.push_str("\n## Broker\n| key | type | default | dynamic | here |\n|---|---|---|---|---|\n");
-    let mut keys: Vec<&ConfigKey> = broker_keys().iter().filter(|key| !key.internal).collect();
-    keys.sort_by_key(|key| key.name);
-    for key in keys {
-        let here = match support::of(key.name) {
-            Support::Effective => "works",
-            Support::NoEffect => "no effect",
-            Support::Protects => "**stops the start**",
-        };
-        let remark = support::remark(key.name).map(|remark| format!("; {remark}")).unwrap_or_default();
+    for key in shown(broker_keys()) {
         let dynamic = match key.update_mode {
             UpdateMode::ReadOnly => "",
             UpdateMode::PerBroker => "per broker",
             UpdateMode::ClusterWide => "all or per broker",
         };
-        let (name, kind) = (key.name, kind_of(key));
-        writeln!(page, "| `{name}` | {kind} | {} | {dynamic} | {here}{remark} |", default_of(key)).unwrap();
+        let (name, kind, here) = (key.name, kind_of(key), here(key, support::of(key.name)));
+        writeln!(page, "| `{name}` | {kind} | {} | {dynamic} | {here} |", default_of(key)).unwrap();
     }
-    page.push_str("\n## Topic\n| key | type | default |\n|---|---|---|\n");
-    let mut keys: Vec<&ConfigKey> = topic_keys().iter().filter(|key| !key.internal).collect();
-    keys.sort_by_key(|key| key.name);
-    for key in keys {
-        writeln!(page, "| `{}` | {} | {} |", key.name, kind_of(key), default_of(key)).unwrap();
-    }
+    let mut table = |title: &str, def, support: fn(&str) -> Support| {
+        write!(page, "\n## {title}\n| key | type | default | here |\n|---|---|---|---|\n").unwrap();
+        for key in shown(def) {
+            let here = here(key, support(key.name));
+            writeln!(page, "| `{}` | {} | {} | {here} |", key.name, kind_of(key), default_of(key)).unwrap();
+        }
+    };
+    table("Broker, at run time only", broker_dynamic_only_keys(), support::of_dynamic_only);
+    table("Topic", topic_keys(), support::of_topic);
     page.push_str(OWN);
     page
 }

@@ -102,11 +102,11 @@ HEAD = """\
 # Damage
 
 What becomes of damaged files when the broker starts on them, in Apache Kafka 4.3.1 and in Ottla. Each row is a directory, or a partition of
-one, that Kafka wrote and that was then damaged in this one way; `protocol-tests/run --only fixtures` has either broker start on it, and prints
+one, that Kafka wrote and that was then damaged in this one way; `protocol-tests/run --only fixtures` has either broker start on it, and checks
 this page.
 
 In Ottla no damage of one partition keeps the node from starting, what can be read and nobody else has stays, torn batches are not served,
-and the log says what was wrong. But with the marker of an end in order a start trusts the closed segments, as Kafka does, and does not read
+and the log says what was wrong. But with `.kafka_cleanshutdown` a start trusts the closed segments, as Kafka does, and does not read
 them: a batch that is damaged there is found by the checksum in it, by whoever reads it. `ottla verify-log` finds all of this without a start,
 and can repair more ([tools.md](tools.md#ottla-verify-log)).
 

@@ -209,6 +209,30 @@ pub fn of(key: &str) -> Support {
     }
 }
 
+/// Keys of topics that are without effect; all others are honoured.
+const TOPIC_WITHOUT_EFFECT: &[&str] = &[
+    "compression.lz4.level",
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "local.retention.bytes",
+    "local.retention.ms",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+    "remote.storage.enable",
+    "unclean.leader.election.enable",
+];
+
+/// What a topic's key does here.
+pub fn of_topic(key: &str) -> Support {
+    if TOPIC_WITHOUT_EFFECT.contains(&key) { Support::NoEffect } else { Support::Effective }
+}
+
+/// What a key does here that can only be set at run time.
+pub fn of_dynamic_only(key: &str) -> Support {
+    // There is no replication to throttle.
+    if key == "replica.alter.log.dirs.io.max.bytes.per.second" { Support::Effective } else { Support::NoEffect }
+}
+
 /// Families of keys without effect that are no warning: of what is not there and has no clients, but set in the
 /// `server.properties` that come with Kafka.
 const QUIET_FAMILIES: &[&str] = &["share.coordinator."];
@@ -216,7 +240,15 @@ const QUIET_FAMILIES: &[&str] = &["share.coordinator."];
 /// What else is to be said of a key.
 pub fn remark(key: &str) -> Option<&'static str> {
     match key {
+        "controller.listener.names" => Some("its port is not opened, as a cluster of one has nobody to talk to there"),
+        "controller.quorum.bootstrap.servers" => Some("used by `kafka-storage`; a cluster of one asks nobody"),
         "group.coordinator.rebalance.protocols" => Some("`streams` and `share` are ignored"),
+        "leader.replication.throttled.rate" | "follower.replication.throttled.rate" => {
+            Some("there is nothing to replicate")
+        }
+        "listeners" | "listener.security.protocol.map" => Some("a change at run time is refused"),
+        "max.connections" | "max.connection.creation.rate" => Some("for a listener, too"),
+        "remote.storage.enable" => Some("`true` is refused, as long as `remote.log.storage.system.enable` is `false`"),
         "offsets.topic.replication.factor"
         | "transaction.state.log.replication.factor"
         | "transaction.state.log.min.isr" => Some("`1` without `process.roles`"),
@@ -356,6 +388,7 @@ impl Findings {
 mod tests {
     use super::*;
     use crate::config::BrokerConfig;
+    use crate::config::keys::topic_keys;
 
     fn load(text: &str) -> Result<Vec<String>, Vec<String>> {
         match BrokerConfig::load(crate::config::properties::parse(text.as_bytes()).unwrap()) {
@@ -369,6 +402,15 @@ mod tests {
         assert!(EFFECTIVE.is_sorted());
         for key in EFFECTIVE.iter().chain(PROTECTS).chain(PACES_LOGINS) {
             assert!(broker_keys().contains(key), "{key}");
+        }
+        for key in TOPIC_WITHOUT_EFFECT {
+            assert!(topic_keys().contains(key), "{key}");
+        }
+        // The default of what does nothing does nothing, and the reverse.
+        for key in topic_keys().iter() {
+            for synonym in &key.synonyms {
+                assert_eq!(of(synonym.name), of_topic(key.name), "{} and {}", key.name, synonym.name);
+            }
         }
     }
 
