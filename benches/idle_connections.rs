@@ -59,7 +59,7 @@ fn main() {
     let mut config = BrokerConfig::default();
     config.listeners[0].host = "127.0.0.1".to_owned();
     config.listeners[0].port = 0;
-    let mut server = SocketServer::bind(&config, SystemClock::new()).unwrap();
+    let mut server = runtime.block_on(SocketServer::bind(&config, SystemClock::new())).unwrap();
     runtime.block_on(async { server.start(Arc::new(Echo)) }).unwrap();
     let port = server.endpoints().next().unwrap().port;
     let opened = |count: usize| {

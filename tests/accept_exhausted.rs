@@ -48,7 +48,7 @@ fn waits_for_a_descriptor() {
     let mut config = BrokerConfig::default();
     config.listeners[0].host = "127.0.0.1".to_owned();
     config.listeners[0].port = 0;
-    let mut server = SocketServer::bind(&config, SystemClock::new()).unwrap();
+    let mut server = runtime.block_on(SocketServer::bind(&config, SystemClock::new())).unwrap();
     runtime.block_on(async { server.start(Arc::new(Echo)) }).unwrap();
     let address = ("127.0.0.1", server.endpoints().next().unwrap().port);
 

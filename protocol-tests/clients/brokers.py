@@ -18,7 +18,7 @@ from . import machine
 
 CLUSTER_ID = "b3R0bGEtY2xpZW50cy0wMQ"
 LIBC = ctypes.CDLL(None)
-LOUD = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] (WARN|ERROR) |panicked at|^(SLF4J|Exception in)")
+LOUD = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] (WARN|ERROR) |panicked at|^(ottla: |SLF4J|Exception in)")
 
 
 def free_port():
@@ -129,7 +129,7 @@ class Broker:
         return self.log.read_bytes()[-3000:].decode(errors="replace") if self.log.exists() else ""
 
     def new_loud_lines(self, expected=()):
-        """The WARN and ERROR lines since the last call that none of the `expected` patterns matches."""
+        """The WARN and ERROR lines since the last call, and why it ended, that none of the `expected` patterns matches."""
         if not self.checks_log or not self.log.exists():
             return []
         with open(self.log, "rb") as log:

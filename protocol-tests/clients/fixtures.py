@@ -297,7 +297,7 @@ class Outcome:
 
     refusal: str  # why it did not start; "": it did
     served: dict
-    told: list  # the lines of WARN and ERROR of its log
+    told: list  # the lines of WARN and ERROR of its log, and why it ended
 
 
 def plain(line, data):
@@ -314,7 +314,7 @@ def outcome(run, name, broker):
         pass
     served = offsets(run, broker) if broker.running() else {}
     told = [plain(line, broker.data) for line in broker.new_loud_lines()]
-    refusal = "" if broker.running() else told[-1].removeprefix("ERROR the broker ends reason=")
+    refusal = "" if broker.running() else told[-1].removeprefix("ottla: ")
     assert broker.running() or refusal, broker.tail()
     OUTCOMES[name] = Outcome(refusal, served, sorted(told))
     return OUTCOMES[name]

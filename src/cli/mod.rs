@@ -1,7 +1,7 @@
 //! The command line: what `ottla` is told, and what it tells back by its exit code.
 //!
 //! The outermost layer; only `main` calls it. 0: ended as asked. 1: could not start or could not go on, the reason
-//! stands on standard error or in the log. 2: the arguments make no sense.
+//! is the last line on standard error. 2: the arguments make no sense.
 
 mod container;
 mod dump_log;

@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info, warn};
 
 use super::ready_file::{ReadyFile, address};
 use super::signals::EndSignals;
@@ -111,17 +111,19 @@ where
         let signals = EndSignals::listen().map_err(|error| NodeFailure(format!("no signal handlers: {error}")))?;
         serve(start(config), signals, ready_file, |endpoints| announce(endpoints, announcement, node_id)).await
     });
+    let mut reason = None;
     let (code, grace) = match ended {
         Ok(Ended::Cleanly) => (0, BLOCKING_GRACE),
         // As shells have it for a process that a signal ended.
         Ok(Ended::AtOnce(signal)) => (128 + signal as u8, Duration::ZERO),
         Err(failure) => {
-            error!(reason = %failure, "the broker ends");
-            (refuse(&[failure.to_string()]), BLOCKING_GRACE)
+            reason = Some(failure.to_string());
+            (1, BLOCKING_GRACE)
         }
     };
     runtime.shutdown_timeout(grace);
-    code
+    // Once, after all that the log has to say, and whatever that lets through.
+    reason.map_or(code, |reason| refuse(&[reason]))
 }
 
 enum Ended {

@@ -4,6 +4,7 @@
 //! mistypes an option, does not want every broker to end. Kafka's script ignores what it does not know.
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 
 use clap::Parser as _;
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,6 +15,7 @@ use super::{Arguments, health, refuse, settings, start};
 use crate::storage::disk::RealDisk;
 use crate::storage::meta_properties::MetaProperties;
 use crate::telemetry;
+use crate::types::BrokerId;
 
 /// Options of the scripts that are for the Java machine, and how many values each takes.
 const FOR_JAVA: &[(&str, usize)] = &[("-name", 1), ("-loggc", 0)];
@@ -94,9 +96,9 @@ impl Chosen {
         Some(chosen)
     }
 
-    fn includes(&self, broker: &OtherProcess) -> bool {
+    fn includes(&self, broker: &RunningBroker) -> bool {
         match (&self.node_id, &self.process_roles) {
-            (Some(id), _) => node_id(broker).is_some_and(|own| own.to_string() == *id),
+            (Some(id), _) => broker.node_id().is_some_and(|own| own.to_string() == *id),
             // A node of one role does not start.
             (None, Some(roles)) => matches!(roles.as_str(), "broker,controller" | "controller,broker"),
             (None, None) => true,
@@ -104,10 +106,30 @@ impl Chosen {
     }
 }
 
-/// Whose log directories it has locked.
-fn node_id(broker: &OtherProcess) -> Option<crate::types::BrokerId> {
-    let disk = RealDisk::new();
-    broker.log_dirs.iter().find_map(|dir| MetaProperties::read(&*disk, dir).ok()??.node_id)
+/// A broker of this program.
+#[derive(Debug)]
+struct RunningBroker {
+    process_id: i32,
+    /// Those that it has locked.
+    log_dirs: Vec<PathBuf>,
+}
+
+impl RunningBroker {
+    /// All that this user may look into. A tool has no log directory, and what looks into one has no sockets.
+    fn all() -> Vec<RunningBroker> {
+        let broker = |process: OtherProcess| {
+            let log_dirs: Vec<PathBuf> = process.log_dirs().collect();
+            let serves = !log_dirs.is_empty() && process.sockets().next().is_some();
+            serves.then_some(RunningBroker { process_id: process.id, log_dirs })
+        };
+        health::processes().into_iter().filter_map(broker).collect()
+    }
+
+    /// Whose log directories they are.
+    fn node_id(&self) -> Option<BrokerId> {
+        let disk = RealDisk::new();
+        self.log_dirs.iter().find_map(|dir| MetaProperties::read(&*disk, dir).ok()??.node_id)
+    }
 }
 
 /// `kafka-server-stop`: tells brokers of this program that this user may tell to end in good order.
@@ -119,9 +141,7 @@ pub fn stop_server(arguments: &[String]) -> u8 {
             "When both node-id and process-role are provided, the value for node-id will take precedence"
         );
     }
-    // A tool has no log directory, and what looks into one has no sockets.
-    let is_broker = |process: &OtherProcess| !process.sockets.is_empty() && !process.log_dirs.is_empty();
-    let brokers: Vec<OtherProcess> = health::processes().into_iter().filter(is_broker).collect();
+    let brokers = RunningBroker::all();
     if brokers.is_empty() {
         return nothing_to_stop("kafka");
     }
@@ -131,7 +151,7 @@ pub fn stop_server(arguments: &[String]) -> u8 {
         let _ = writeln!(io::stderr(), "kafka-server-stop: none of {} brokers is that", others.len());
         return 0;
     }
-    tell(chosen.iter().map(|broker| broker.id), "kafka")
+    tell(chosen.iter().map(|broker| broker.process_id), "kafka")
 }
 
 /// Sends the signal that the environment asks for to these processes; returns the exit code.
@@ -183,7 +203,7 @@ mod tests {
     fn brokers_are_chosen_by_node_or_roles() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("meta.properties"), "version=1\nnode.id=7\ncluster.id=x\n").unwrap();
-        let broker = OtherProcess { log_dirs: vec![dir.path().to_owned()], ..OtherProcess::default() };
+        let broker = RunningBroker { process_id: 1, log_dirs: vec![dir.path().to_owned()] };
         let chosen = |arguments: &[&str]| Chosen::parse(&words(arguments)).unwrap().includes(&broker);
         assert!(chosen(&[]));
         assert!(chosen(&["--node-id=7"]));

@@ -22,7 +22,7 @@ use super::connection::{AnyRequest, Connection, decode, no_answer};
 use super::epoch_ms;
 use super::error::{Error, Result};
 use super::log::{self, Level};
-use super::topics::text;
+use super::text;
 
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

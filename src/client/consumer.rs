@@ -34,7 +34,7 @@ use super::error::{Error, Result};
 /// Positions that are still to be looked up.
 pub use super::offsets::{EARLIEST, LATEST};
 use super::producer::Headers;
-use super::topics::text;
+use super::text;
 use crate::protocol::ErrorCode;
 use crate::record::batch::TimestampType;
 use crate::types::{TopicName as Name, TopicPartition};

@@ -18,7 +18,7 @@ use kafka_protocol::protocol::Decodable as _;
 use super::cluster::{Client, Node, Target};
 use super::error::{Error, Result};
 use super::partitions::by_topic;
-use super::topics::text;
+use super::text;
 use crate::config::java;
 use crate::protocol::ErrorCode;
 use crate::types::TopicPartition;

@@ -37,6 +37,8 @@ pub use producer::{Outgoing, Position, Producer, ProducerConfig};
 use std::future::Future;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use kafka_protocol::protocol::StrBytes;
+
 /// Runs a tool's work on this thread. Nothing of it uses another one, but for the resolution of names.
 pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build();
@@ -44,6 +46,11 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     let outcome = tokio::task::LocalSet::new().block_on(&runtime, work);
     runtime.shutdown_background();
     outcome
+}
+
+/// A text as the codec's messages have it.
+pub fn text(text: &str) -> StrBytes {
+    StrBytes::from_string(text.to_owned())
 }
 
 /// Milliseconds since 1970, as records and messages have them.

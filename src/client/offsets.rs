@@ -9,7 +9,7 @@ use kafka_protocol::protocol::{Message as _, Request as _};
 use super::cluster::{Client, Target};
 use super::error::{Error, Result};
 use super::partitions::{Outcomes, at_leaders};
-use super::topics::text;
+use super::text;
 use crate::protocol::ApiKey;
 use crate::types::TopicPartition;
 

@@ -8,7 +8,7 @@ use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 
 use super::cluster::{Client, Target};
 use super::error::{Error, Result};
-use super::topics::text;
+use super::text;
 use crate::config::java;
 use crate::protocol::ErrorCode;
 use crate::types::TopicPartition;

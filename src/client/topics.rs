@@ -10,10 +10,10 @@ use kafka_protocol::messages::{
     BrokerId, CreateTopicsRequest, DescribeTopicPartitionsRequest, ListPartitionReassignmentsRequest, MetadataRequest,
     MetadataResponse,
 };
-use kafka_protocol::protocol::StrBytes;
 
 use super::cluster::{Client, Target};
 use super::error::{Error, Result};
+use super::text;
 use crate::config::java;
 use crate::protocol::ErrorCode;
 use crate::types::TopicId;
@@ -72,10 +72,6 @@ pub struct Reassignment {
 
 /// By topic and partition.
 pub type Reassignments = BTreeMap<(String, i32), Reassignment>;
-
-pub fn text(text: &str) -> StrBytes {
-    StrBytes::from_string(text.to_owned())
-}
 
 fn ids(brokers: &[BrokerId]) -> Vec<i32> {
     brokers.iter().map(|id| id.0).collect()

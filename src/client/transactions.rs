@@ -10,7 +10,7 @@ use kafka_protocol::messages::{
 use super::cluster::{Client, Node, Target};
 use super::error::{Error, Result};
 use super::partitions::{Outcomes, at_leaders, at_node, by_topic};
-use super::topics::text;
+use super::text;
 use crate::protocol::ErrorCode;
 use crate::types::TopicPartition;
 

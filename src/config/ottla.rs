@@ -17,6 +17,8 @@ const ADVERTISED_DYNAMIC: &str = "ottla.advertised.dynamic";
 const ADVERTISED_EXTERNAL: &str = "ottla.advertised.external";
 const CLUSTER_ID: &str = "ottla.cluster.id";
 const TEST_TOPICS: &str = "ottla.test.topics";
+/// As it is called where something is wrong with it: most people set it by an image's variable.
+pub const TEST_TOPICS_TOLD: &str = "ottla.test.topics (KAFKA_CREATE_TOPICS)";
 
 /// Every key, in the order of the alphabet.
 pub const KEYS: [&str; 5] = [ADVERTISED_AUTO, ADVERTISED_DYNAMIC, ADVERTISED_EXTERNAL, CLUSTER_ID, TEST_TOPICS];
@@ -60,9 +62,26 @@ impl OttlaConfig {
             advertised_dynamic: boolean(given, ADVERTISED_DYNAMIC)?,
             advertised_external: entries(text(ADVERTISED_EXTERNAL), ADVERTISED_EXTERNAL, parse_external)?,
             cluster_id: text(CLUSTER_ID).map(str::to_owned),
-            test_topics: entries(text(TEST_TOPICS), TEST_TOPICS, parse_topic)?,
+            test_topics: each_once(entries(text(TEST_TOPICS), TEST_TOPICS_TOLD, parse_topic)?)?,
         })
     }
+}
+
+/// The topics, of which some may be named again; but not as something else.
+fn each_once(topics: Vec<TestTopic>) -> Result<Vec<TestTopic>, ConfigError> {
+    let mut distinct: Vec<TestTopic> = Vec::with_capacity(topics.len());
+    for topic in topics {
+        match distinct.iter().find(|other| other.name == topic.name) {
+            None => distinct.push(topic),
+            Some(other) if *other == topic => {}
+            Some(_) => {
+                let name = topic.name;
+                let reason = format!("{TEST_TOPICS_TOLD}: {name}: is there twice, and not the same both times");
+                return Err(ConfigError(reason));
+            }
+        }
+    }
+    Ok(distinct)
 }
 
 /// `ottla.advertised.auto` by itself: what else is given depends on it.
@@ -113,7 +132,7 @@ fn parse_external(entry: &str) -> Result<ExternalAddress, &'static str> {
 }
 
 fn parse_topic(entry: &str) -> Result<TestTopic, &'static str> {
-    const EXPECTED: &str = "name:partitions:replicas:cleanup.policy is expected, all but the name may be left out";
+    const EXPECTED: &str = "name:partitions:replicas:cleanup.policy is expected, with numbers from 1 to 32767; all but the name may be left out";
     let mut parts = entry.split(':').map(str::trim);
     let name = parts.next().filter(|name| !name.is_empty()).ok_or(EXPECTED)?;
     let mut number = || match parts.next() {
@@ -195,7 +214,10 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         for wrong in [":1", "t:1:1:bogus", "t:0", "t:x", "t:1:1:compact:more", "t:1:99999"] {
-            assert!(read(&[(TEST_TOPICS, wrong)]).unwrap_err().starts_with("ottla.test.topics: "), "{wrong}");
+            assert!(read(&[(TEST_TOPICS, wrong)]).unwrap_err().starts_with(TEST_TOPICS_TOLD), "{wrong}");
         }
+        assert_eq!(read(&[(TEST_TOPICS, "a:1,b,a:1:-1,b:")]).unwrap().test_topics.len(), 2);
+        let told = read(&[(TEST_TOPICS, "a:1,b,a:2")]).unwrap_err();
+        assert_eq!(told, "ottla.test.topics (KAFKA_CREATE_TOPICS): a: is there twice, and not the same both times");
     }
 }

@@ -14,7 +14,8 @@ use rustix::process::{Resource, getrlimit};
 use tracing::{info, warn};
 
 use super::connections::{ConnectionLimits, Connections, ListenerLimits};
-use super::socket_server::{BindError, resolve};
+use super::host::{look_up, resolve};
+use super::socket_server::BindError;
 use crate::config::BrokerConfig;
 
 /// The limits on the connections of a [`SocketServer`](super::SocketServer).
@@ -93,12 +94,12 @@ impl ConnectionQuotas {
 }
 
 /// Those to begin with.
-pub(super) fn connection_limits(config: &BrokerConfig) -> Result<ConnectionLimits, BindError> {
-    let address = |(host, value): (&String, &i32)| match resolve(host) {
-        Ok(ip) => Ok((ip, limit(*value))),
-        Err(source) => Err(unknown(host, source)),
-    };
-    let per_ip_overrides = config.max_connections_per_ip_overrides.iter().map(address).collect::<Result<_, _>>()?;
+pub(super) async fn connection_limits(config: &BrokerConfig) -> Result<ConnectionLimits, BindError> {
+    let mut per_ip_overrides = HashMap::new();
+    for (host, value) in &config.max_connections_per_ip_overrides {
+        let ip = look_up(host, "max.connections.per.ip.overrides").await.map_err(|source| unknown(host, source))?;
+        per_ip_overrides.insert(ip, limit(*value));
+    }
     let listeners = names(config);
     // A controller's listener is nobody's but the controller's.
     let of_brokers = listeners.iter().filter(|name| !config.controller_listener_names.contains(name)).count();

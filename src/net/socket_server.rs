@@ -5,7 +5,7 @@
 //! broker serves.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,6 +23,7 @@ use super::connection_quotas::{ConnectionQuotas, connection_limits};
 use super::connections::Connections;
 use super::context::{Command, ConnectionContext, ListenerInfo};
 use super::handler::RequestHandler;
+use super::host::look_up;
 use crate::clock::Clock;
 use crate::config::{BrokerConfig, Endpoint, SecurityProtocol};
 
@@ -31,7 +32,9 @@ use crate::config::{BrokerConfig, Endpoint, SecurityProtocol};
 pub enum BindError {
     #[error("listener {listener}: {source}")]
     Bind { listener: String, source: io::Error },
-    #[error("listener {listener}: no address for host {host}: {source}")]
+    #[error("listener {listener}: {source}; {HOST_OF_A_LISTENER}")]
+    NotHere { listener: String, source: io::Error },
+    #[error("listener {listener}: no address for host {host}: {source}; {HOST_OF_A_LISTENER}")]
     Resolve { listener: String, host: String, source: io::Error },
     /// Never serve openly what was meant to be closed.
     #[error("listener {listener}: {protocol} is not served yet")]
@@ -39,6 +42,10 @@ pub enum BindError {
     #[error("max.connections.per.ip.overrides: no address for host {host}: {source}")]
     Override { host: String, source: io::Error },
 }
+
+/// What is often put there instead is where clients reach the broker.
+const HOST_OF_A_LISTENER: &str = "the host of a listener is a name or an address of this machine, or left out to listen on all of them; \
+     where clients reach it is said by advertised.listeners";
 
 /// A listener with its port.
 struct Bound {
@@ -69,14 +76,13 @@ pub struct SocketServer {
 
 impl SocketServer {
     /// Takes the ports of all `listeners`.
-    pub fn bind(config: &BrokerConfig, clock: Arc<dyn Clock>) -> Result<SocketServer, BindError> {
+    pub async fn bind(config: &BrokerConfig, clock: Arc<dyn Clock>) -> Result<SocketServer, BindError> {
         let receive_buffer = usize::try_from(config.socket_receive_buffer_bytes).ok();
-        let listeners = config
-            .listeners
-            .iter()
-            .map(|endpoint| Bound::new(endpoint, receive_buffer))
-            .collect::<Result<Vec<_>, _>>()?;
-        let limits = connection_limits(config)?;
+        let mut listeners = Vec::new();
+        for endpoint in &config.listeners {
+            listeners.push(Bound::new(endpoint, receive_buffer).await?);
+        }
+        let limits = connection_limits(config).await?;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let shared = Shared {
             connections: Connections::new(limits),
@@ -171,7 +177,7 @@ impl SocketServer {
 }
 
 impl Bound {
-    fn new(endpoint: &Endpoint, receive_buffer: Option<usize>) -> Result<Bound, BindError> {
+    async fn new(endpoint: &Endpoint, receive_buffer: Option<usize>) -> Result<Bound, BindError> {
         let listener = || endpoint.to_string();
         match endpoint.security_protocol {
             SecurityProtocol::Plaintext => {}
@@ -179,7 +185,10 @@ impl Bound {
                 return Err(BindError::Protocol { listener: listener(), protocol });
             }
         }
-        let bind_error = |source| BindError::Bind { listener: listener(), source };
+        let bind_error = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrNotAvailable => BindError::NotHere { listener: listener(), source },
+            _ => BindError::Bind { listener: listener(), source },
+        };
         let socket = if endpoint.host.trim().is_empty() {
             let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, endpoint.port));
             bind(everywhere, receive_buffer).or_else(|error| {
@@ -193,11 +202,9 @@ impl Bound {
                 }
             })
         } else {
-            let ip = resolve(&endpoint.host).map_err(|source| BindError::Resolve {
-                listener: listener(),
-                host: endpoint.host.clone(),
-                source,
-            })?;
+            let ip = look_up(&endpoint.host, &format!("listener {endpoint}"))
+                .await
+                .map_err(|source| BindError::Resolve { listener: listener(), host: endpoint.host.clone(), source })?;
             bind(SocketAddr::from((ip, endpoint.port)), receive_buffer)
         };
         let socket = socket.map_err(bind_error)?;
@@ -228,13 +235,6 @@ fn bind(address: SocketAddr, receive_buffer: Option<usize>) -> io::Result<Socket
     }
     socket.bind(&address.into())?;
     Ok(socket)
-}
-
-/// The address of a host, an IPv4 one if there is one, as in Java.
-pub(super) fn resolve(host: &str) -> io::Result<IpAddr> {
-    let addresses: Vec<IpAddr> = (host.trim(), 0).to_socket_addrs()?.map(|address| address.ip()).collect();
-    let first = addresses.iter().find(|ip| ip.is_ipv4()).or(addresses.first());
-    first.copied().ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Looks for connections to close, and for buffers to free.

@@ -32,7 +32,7 @@ use super::broker::Broker;
 use super::cordoned::CordonedLogDirs;
 use super::dispatch::Dispatcher;
 use super::fetch_session::FetchSessionCache;
-use super::topics::{RefusedTopics, create_test_topics};
+use super::topics::{RefusedTopics, TestTopicsError, create_test_topics};
 use crate::clock::{Clock, SystemClock};
 use crate::config::dynamic::DynamicBrokerConfig;
 use crate::config::topic::TopicConfig;
@@ -86,6 +86,8 @@ pub enum NodeError {
     Stopped(#[from] ControllerError),
     #[error("the controller refused this broker: {0}")]
     Registration(String),
+    #[error(transparent)]
+    TestTopics(#[from] TestTopicsError),
     #[error("there was none for the broker's registration")]
     NoRoomToRegister,
     #[error("the controller, whose log lies in {}, has ended: {error}", metadata_log_dir.display())]
@@ -162,7 +164,7 @@ impl Node {
         let config = Arc::new(config);
         let clock: Arc<dyn Clock> = SystemClock::new();
         info!(version = env!("CARGO_PKG_VERSION"), node_id = %config.node_id, "starting");
-        let server = SocketServer::bind(&config, clock.clone())?;
+        let server = SocketServer::bind(&config, clock.clone()).await?;
         let bound: Vec<Endpoint> = server.endpoints().cloned().collect();
         let failure = Arc::new(Failure::new());
 
@@ -233,7 +235,7 @@ impl Node {
             groups: groups.clone(),
             transactions: transactions.clone(),
         });
-        let registration = Arc::new(Registration::new(broker.clone(), logs.clone(), &bound));
+        let registration = Arc::new(Registration::new(broker.clone(), logs.clone(), &bound).await);
         registration.register().await?;
         let stale = Arc::new(Notify::new());
         controller
@@ -254,7 +256,7 @@ impl Node {
             .await?;
         assignments::report_known(&broker, &registration).await;
         registration.unfence().await?;
-        create_test_topics(&broker).await;
+        create_test_topics(&broker).await?;
 
         let handler = Arc::new(Dispatcher::new(broker.clone()));
         let mut endpoints = Vec::new();

@@ -8,10 +8,12 @@ use kafka_protocol::messages::CreateTopicsRequest;
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::protocol::StrBytes;
 use parking_lot::Mutex;
+use thiserror::Error;
 use tracing::{debug, info, warn};
 
 use super::broker::Broker;
 use crate::config::BrokerConfig;
+use crate::config::ottla::TEST_TOPICS_TOLD;
 use crate::metadata::topic_name;
 use crate::protocol::ErrorCode;
 
@@ -99,8 +101,9 @@ pub async fn auto_create(broker: &Broker, names: &[&str]) {
     }
 }
 
-/// Creates what `ottla.test.topics` names, unless it is there: whoever finds the broker finds them.
-pub async fn create_test_topics(broker: &Broker) {
+/// Creates what `ottla.test.topics` names, unless it is there: whoever finds the broker finds them. Fails if one of them
+/// cannot be, whatever is tried: a test that waits for it would not learn why.
+pub async fn create_test_topics(broker: &Broker) -> Result<(), TestTopicsError> {
     let wanted: Vec<CreatableTopic> = broker
         .config
         .ottla
@@ -116,27 +119,49 @@ pub async fn create_test_topics(broker: &Broker) {
         })
         .collect();
     if wanted.is_empty() {
-        return;
+        return Ok(());
     }
     let request = CreateTopicsRequest::default().with_timeout_ms(CREATE_TIMEOUT_MS).with_topics(wanted);
-    match broker.controller.create_topics(request).await {
-        Ok(response) => {
-            for topic in &response.topics {
-                match ErrorCode::from_code(topic.error_code) {
-                    Some(ErrorCode::None) => {}
-                    Some(ErrorCode::TopicAlreadyExists) => tell_other_partitions(broker, &topic.name),
-                    error => warn!(
-                        topic = topic.name.as_str(),
-                        error = error.map_or("unknown", ErrorCode::name),
-                        reason = topic.error_message.as_deref().unwrap_or_default(),
-                        "a topic of ottla.test.topics (KAFKA_CREATE_TOPICS) was not created"
-                    ),
-                }
-            }
+    let response = match broker.controller.create_topics(request).await {
+        Ok(response) => response,
+        Err(error) => {
+            warn!(%error, "the topics of {TEST_TOPICS_TOLD} were not created");
+            return Ok(());
         }
-        Err(error) => warn!(%error, "the topics of ottla.test.topics (KAFKA_CREATE_TOPICS) were not created"),
+    };
+    let mut impossible = Vec::new();
+    for topic in &response.topics {
+        let reason = topic.error_message.as_deref().unwrap_or_default();
+        match ErrorCode::from_code(topic.error_code) {
+            Some(ErrorCode::None) => {}
+            Some(ErrorCode::TopicAlreadyExists) => tell_other_partitions(broker, &topic.name),
+            Some(ErrorCode::InvalidReplicationFactor) => impossible.push(format!(
+                "{}: {reason} This node is the only one: write 1 for the replicas, or leave them out",
+                topic.name.as_str()
+            )),
+            Some(
+                ErrorCode::InvalidTopicException
+                | ErrorCode::InvalidPartitions
+                | ErrorCode::InvalidConfig
+                | ErrorCode::InvalidRequest
+                | ErrorCode::PolicyViolation,
+            ) => impossible.push(format!("{}: {reason}", topic.name.as_str())),
+            // For want of room, say. What is there is to be served.
+            error => warn!(
+                topic = topic.name.as_str(),
+                error = error.map_or("unknown", ErrorCode::name),
+                reason,
+                "a topic of {TEST_TOPICS_TOLD} was not created"
+            ),
+        }
     }
+    if impossible.is_empty() { Ok(()) } else { Err(TestTopicsError(impossible.join("; "))) }
 }
+
+/// A topic of `ottla.test.topics` that cannot be.
+#[derive(Debug, Error)]
+#[error("{TEST_TOPICS_TOLD}: {0}")]
+pub struct TestTopicsError(String);
 
 /// Says that a topic is there, but not as it was wished for.
 fn tell_other_partitions(broker: &Broker, topic: &str) {
@@ -144,10 +169,7 @@ fn tell_other_partitions(broker: &Broker, topic: &str) {
     let wanted = wanted.map_or(-1, |wanted| wanted.partitions);
     let partitions = broker.image().topic(topic).map_or(0, |topic| topic.partitions.len());
     if wanted > 0 && partitions != wanted as usize {
-        warn!(
-            topic,
-            partitions, wanted, "a topic of ottla.test.topics (KAFKA_CREATE_TOPICS) is there, with other partitions"
-        );
+        warn!(topic, partitions, wanted, "a topic of {TEST_TOPICS_TOLD} is there, with other partitions");
     }
 }
 

@@ -176,7 +176,12 @@ fn launch(environment: &Texts, convention: Convention, file: &Path, overrides: &
     if let Err(problems) = data::check(&directories) {
         return refuse(&problems);
     }
-    listeners::unreachable(&given, is_own_name).iter().for_each(|sentence| warn!("{sentence}"));
+    let told = given.clone();
+    // Aside: it looks up names, and a name server that does not answer is nothing to wait for.
+    let advice = move || listeners::unreachable(&told, is_own_name).iter().for_each(|sentence| warn!("{sentence}"));
+    if let Err(error) = std::thread::Builder::new().spawn(advice) {
+        warn!(%error, "whether clients are told of a port that nobody listens on was not looked at");
+    }
     serve_with(given, None, Announcement::AsKafka, start)
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::options::{Options, Spec};
 use super::{Stop, conclude, json, say, uncaught};
 use crate::client::partitions::{at_leaders, hash_map_order};
-use crate::client::topics::text;
+use crate::client::text;
 use crate::client::{Client, Error, Target, block_on};
 use crate::types::TopicPartition;
 

@@ -10,7 +10,7 @@ use super::argparse::{TERSE, terse};
 use super::options::{Kind, Options, Spec};
 use super::{Stop, complain, conclude, say, uncaught};
 use crate::client::producer::Headers;
-use crate::client::topics::text;
+use crate::client::text;
 use crate::client::{
     Client, ClientConfig, Consumed, Consumer, ConsumerConfig, Error, Outgoing, Position, Producer, ProducerConfig,
     block_on, config, epoch_ms, groups, offsets, topics,

@@ -8,7 +8,7 @@ use kafka_protocol::messages::update_features_request::FeatureUpdateKey;
 use super::argparse::{Argument, Arguments, Command, End, Exclusive, Grammar, Kind, terse};
 use super::feature_levels::{FEATURES, name_and_level, release, say_defaults, say_needs};
 use super::{admin_config, complain, say};
-use crate::client::topics::text;
+use crate::client::text;
 use crate::client::{Client, Error, Target, block_on};
 use crate::metadata::version::MetadataVersion;
 

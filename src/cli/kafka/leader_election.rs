@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::options::{Kind, Options, Spec, cannot_parse};
 use super::{Stop, conclude, json, say, uncaught};
 use crate::client::partitions::hash_map_order;
-use crate::client::topics::text;
+use crate::client::text;
 use crate::client::{Client, ClientConfig, Error, Target, block_on, config};
 use crate::protocol::ErrorCode;
 use crate::types::TopicPartition;

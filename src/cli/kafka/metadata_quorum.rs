@@ -10,7 +10,7 @@ use kafka_protocol::messages::{AddRaftVoterRequest, DescribeQuorumRequest, Remov
 
 use super::argparse::{Argument, Arguments, Command, Exclusive, Grammar, Kind, TERSE, terse};
 use super::{admin_config, complain, say, table, uncaught};
-use crate::client::topics::text;
+use crate::client::text;
 use crate::client::{Client, Error, Target, block_on, config, description, epoch_ms};
 use crate::config::{java, properties};
 use crate::types::DirectoryId;

@@ -22,7 +22,7 @@ use super::{Rebalance, Subscription, back_off, offsets};
 use crate::client::connection::{Connection, in_time};
 use crate::client::error::{Error, Result};
 use crate::client::groups::{self, malformed};
-use crate::client::topics::text;
+use crate::client::text;
 use crate::protocol::ErrorCode;
 
 const PROTOCOL_TYPE: &str = "consumer";

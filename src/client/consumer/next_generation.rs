@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::shared::{Shared, Topic};
 use super::{Rebalance, Subscription, back_off, offsets};
 use crate::client::error::{Error, Result};
-use crate::client::topics::text;
+use crate::client::text;
 use crate::protocol::ErrorCode;
 use crate::types::{TopicId, TopicPartition};
 

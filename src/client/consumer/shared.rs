@@ -13,7 +13,7 @@ use super::{ConsumerConfig, EARLIEST, LATEST, Position, Rebalance, Reset, Subscr
 use crate::client::cluster::{Client, Target};
 use crate::client::error::{Error, Result};
 use crate::client::log;
-use crate::client::topics::text;
+use crate::client::text;
 use crate::protocol::ErrorCode;
 use crate::types::{TopicId, TopicPartition};
 

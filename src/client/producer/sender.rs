@@ -23,7 +23,7 @@ use crate::client::epoch_ms;
 use crate::client::error::{Error, Result};
 use crate::client::log::{self, Level};
 use crate::client::murmur2::partition_of;
-use crate::client::topics::text;
+use crate::client::text;
 use crate::protocol::ErrorCode;
 use crate::types::{ProducerEpoch, ProducerId};
 

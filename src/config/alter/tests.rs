@@ -1,3 +1,5 @@
+//! Alterations judged as Kafka judged the same ones, and what only this node has to refuse.
+
 use std::sync::Arc;
 
 use super::*;

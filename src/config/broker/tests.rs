@@ -1,3 +1,5 @@
+//! Files and environments that Kafka takes or refuses, in its words; and a lone node's own defaults.
+
 use std::collections::BTreeMap;
 
 use super::super::properties;

@@ -1,3 +1,5 @@
+//! Descriptions beside those that Kafka gave of the same settings.
+
 use std::sync::Arc;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Frames that arrive in pieces: what is refused, and what memory they hold meanwhile.
+
 use std::pin::Pin;
 
 use futures_util::task::noop_waker;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::future::{pending, ready};
 use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
+use std::thread;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -46,11 +47,20 @@ fn config() -> BrokerConfig {
     BrokerConfig { listeners: vec![listener("PLAINTEXT", "127.0.0.1")], ..BrokerConfig::default() }
 }
 
+fn bind(config: &BrokerConfig, clock: Arc<dyn Clock>) -> SocketServer {
+    // On a runtime and a thread of its own, for this thread is the test's.
+    let bind = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(SocketServer::bind(config, clock)).unwrap()
+    };
+    thread::scope(|scope| scope.spawn(bind).join().unwrap())
+}
+
 fn serve<F>(config: &BrokerConfig, script: F) -> SocketServer
 where
     F: Fn(&Arc<ConnectionContext>, Bytes) -> Reply + Send + Sync + 'static,
 {
-    let mut server = SocketServer::bind(config, SystemClock::new()).unwrap();
+    let mut server = bind(config, SystemClock::new());
     server.start(Arc::new(Script(script))).unwrap();
     server
 }
@@ -311,7 +321,7 @@ async fn a_peer_that_sends_no_more_is_not_waited_for_forever() {
     let clock = ManualClock::new(0);
     let gates = Arc::new(Gates::default());
     let script = Arc::clone(&gates);
-    let mut server = SocketServer::bind(&config(), clock.clone()).unwrap();
+    let mut server = bind(&config(), clock.clone());
     server.start(Arc::new(Script(move |_: &_, frame| script.handle(frame)))).unwrap();
     let mut client = Client::connect(&server).await;
     client.send(b"1p").await;
@@ -331,7 +341,7 @@ async fn a_peer_that_sends_no_more_is_not_waited_for_forever() {
 #[tokio::test]
 async fn idle_connections_are_closed_and_busy_ones_are_not() {
     let clock = ManualClock::new(0);
-    let mut server = SocketServer::bind(&config(), clock.clone()).unwrap();
+    let mut server = bind(&config(), clock.clone());
     server.start(Arc::new(Script(echo))).unwrap();
     let idle = Client::connect(&server).await;
     let mut half = Client::connect(&server).await;
@@ -425,8 +435,8 @@ async fn brokers_are_let_in_over_the_limit_in_the_place_of_clients() {
     assert_eq!(another.receive().await, b"another");
 }
 
-#[test]
-fn new_connections_are_slowed_down_to_their_rate() {
+#[tokio::test]
+async fn new_connections_are_slowed_down_to_their_rate() {
     let two = |own: Option<i32>| BrokerConfig {
         listeners: vec![listener("PLAINTEXT", "127.0.0.1"), listener("INTERNAL", "127.0.0.1")],
         inter_broker_listener_name: "INTERNAL".to_owned(),
@@ -437,11 +447,11 @@ fn new_connections_are_slowed_down_to_their_rate() {
     let waits_from = |connections: &Connections, listener| {
         (0..100).find(|_| !connections.throttle(listener, Duration::ZERO).is_zero())
     };
-    let connections = Connections::new(connection_limits(&two(None)).unwrap());
+    let connections = Connections::new(connection_limits(&two(None)).await.unwrap());
     assert_eq!(waits_from(&connections, 0), Some(20), "a window's worth may come at once");
     assert_eq!(connections.throttle(0, Duration::ZERO), Duration::from_millis(1000));
     assert_eq!(waits_from(&connections, 1), Some(20), "brokers are not slowed down by clients");
-    let connections = Connections::new(connection_limits(&two(Some(3))).unwrap());
+    let connections = Connections::new(connection_limits(&two(Some(3))).await.unwrap());
     assert_eq!(waits_from(&connections, 1), Some(30), "the listener's own");
 }
 
@@ -610,7 +620,7 @@ async fn listens_on_several_addresses_and_names() {
 
 #[tokio::test]
 async fn a_port_opens_when_it_is_served() {
-    let mut server = SocketServer::bind(&config(), SystemClock::new()).unwrap();
+    let mut server = bind(&config(), SystemClock::new());
     let address = ("127.0.0.1", server.endpoints().next().unwrap().port);
     assert_eq!(TcpStream::connect(address).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     server.start_listener("OTHER", Arc::new(Script(echo))).unwrap();
@@ -624,12 +634,23 @@ async fn a_port_in_use_and_a_protected_listener_are_refused() {
     let taken = StdListener::bind("127.0.0.1:0").unwrap();
     let mut config = config();
     config.listeners[0].port = taken.local_addr().unwrap().port();
-    let error = SocketServer::bind(&config, SystemClock::new()).map(|_| ()).unwrap_err();
+    let error = SocketServer::bind(&config, SystemClock::new()).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, BindError::Bind { .. }), "{error}");
 
     config.listeners[0].security_protocol = SecurityProtocol::SaslSsl;
-    let error = SocketServer::bind(&config, SystemClock::new()).map(|_| ()).unwrap_err();
+    let error = SocketServer::bind(&config, SystemClock::new()).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, BindError::Protocol { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_not_this_machine_is_no_host_of_a_listener() {
+    // A label so long is no name, and no name server is asked.
+    for host in ["192.0.2.1", &"x".repeat(64)] {
+        let config = BrokerConfig { listeners: vec![listener("PLAINTEXT", host)], ..BrokerConfig::default() };
+        let error = SocketServer::bind(&config, SystemClock::new()).await.map(|_| ()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("listener PLAINTEXT://{host}:0: ")), "{error}");
+        assert!(error.contains("; the host of a listener is a name or an address of this machine, "), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+//! A batch's header: what makes it one, and what may be changed without a new checksum.
+
 use super::*;
 use crate::record::builder::RecordBatchBuilder;
 

@@ -1,3 +1,5 @@
+//! Batches in the building, read back.
+
 use super::*;
 use crate::record::batch::RecordBatch;
 

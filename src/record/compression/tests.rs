@@ -1,3 +1,5 @@
+//! Every codec there and back, beside what Java and other writers make; and bounds for what claims to be small.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Control records there and back, and cut off.
+
 use super::*;
 
 fn round_trip(record: ControlRecord) {

@@ -1,3 +1,5 @@
+//! Records that lie about their sizes and counts, and odd ones that are sound.
+
 use super::*;
 use crate::record::builder::RecordBatchBuilder;
 use crate::record::compression;

@@ -1,3 +1,5 @@
+//! Which address a client is told, and when it is told of that a client does not come.
+
 use std::net::SocketAddr;
 
 use arc_swap::ArcSwap;

@@ -5,7 +5,6 @@
 //!
 //! A registration that was made when `metadata.version` knew nothing of log directories is made again when it does.
 
-use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -23,6 +22,7 @@ use crate::config::Endpoint;
 use crate::controller::brokers::BrokerHeartbeat;
 use crate::controller::features::FEATURES;
 use crate::metadata::image::MetadataImage;
+use crate::net::look_up;
 use crate::protocol::ErrorCode;
 use crate::server::broker::Broker;
 use crate::storage::manager::LogManager;
@@ -38,8 +38,11 @@ pub(super) struct Registration {
 }
 
 impl Registration {
-    pub(super) fn new(broker: Arc<Broker>, logs: Arc<LogManager>, bound: &[Endpoint]) -> Registration {
-        let advertised = broker.config.advertised_listeners.iter().map(|endpoint| reachable(endpoint, bound)).collect();
+    pub(super) async fn new(broker: Arc<Broker>, logs: Arc<LogManager>, bound: &[Endpoint]) -> Registration {
+        let mut advertised = Vec::new();
+        for endpoint in &broker.config.advertised_listeners {
+            advertised.push(reachable(endpoint, bound).await);
+        }
         Registration { broker, logs, incarnation_id: Uuid::new_v4(), advertised, epoch: AtomicI64::new(-1) }
     }
 
@@ -169,7 +172,7 @@ fn check(error_code: i16) -> Result<(), NodeError> {
 }
 
 /// The address that clients are told: with the port the listener got, and a name for a host that was left empty.
-fn reachable(advertised: &Endpoint, bound: &[Endpoint]) -> Endpoint {
+async fn reachable(advertised: &Endpoint, bound: &[Endpoint]) -> Endpoint {
     let mut endpoint = advertised.clone();
     if endpoint.port == 0
         && let Some(listener) = bound.iter().find(|listener| listener.listener_name == endpoint.listener_name)
@@ -177,16 +180,16 @@ fn reachable(advertised: &Endpoint, bound: &[Endpoint]) -> Endpoint {
         endpoint.port = listener.port;
     }
     if endpoint.host.is_empty() {
-        endpoint.host = host_name();
+        endpoint.host = host_name().await;
     }
     endpoint
 }
 
 /// The machine's name, if it can be resolved, or else `localhost`.
-fn host_name() -> String {
+async fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    match (name.as_str(), 0).to_socket_addrs() {
-        Ok(addresses) if addresses.len() > 0 => name,
-        _ => "localhost".to_owned(),
+    match look_up(&name, "this machine, for advertised.listeners without a host").await {
+        Ok(_) => name,
+        Err(_) => "localhost".to_owned(),
     }
 }

@@ -18,7 +18,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::alter::invalid_config;
 use super::{Entities, EntityType};
 use crate::cli::kafka::say;
-use crate::client::topics::text;
+use crate::client::text;
 use crate::client::{Client, Error, Target};
 use crate::config::java;
 use crate::protocol::ErrorCode;

@@ -10,7 +10,7 @@ use super::Sender;
 use crate::client::cluster::Target;
 use crate::client::connection::Connection;
 use crate::client::error::{Error, Result};
-use crate::client::topics::text;
+use crate::client::text;
 use crate::types::{ProducerEpoch, ProducerId};
 
 /// `transaction.version` 2 begins behind it.

@@ -1,3 +1,5 @@
+//! What may start beside a fetch that waits, and how what was read becomes an answer.
+
 use super::*;
 use crate::metadata::image::MetadataImage;
 use crate::replica::{EpochEndOffset as LogEpochEnd, LeaderError};

@@ -1,3 +1,5 @@
+//! What is asked for by which version, and what is answered of topics and brokers in every state.
+
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 
 use super::*;

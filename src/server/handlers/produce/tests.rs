@@ -1,3 +1,5 @@
+//! What is refused before anything is appended, and how acknowledgements that do not come are answered.
+
 use super::*;
 use crate::protocol::produce::ProducePartition;
 use crate::record::builder::RecordBatchBuilder;
