@@ -31,7 +31,7 @@ const OWN: &str = "
 | `ottla.advertised.dynamic` | boolean | `false`; `true` in the container image with `KAFKA_ZOOKEEPER_CONNECT` | `advertised.listeners` of this broker can be changed at run time, as in Kafka's ZooKeeper mode |
 | `ottla.advertised.external` | list | (empty) | with it, `[LISTENER://][host][:port]` for clients that come by a mapped port |
 | `ottla.cluster.id` | string | a random one | what new log directories are formatted with; those in use must have it |
-| `ottla.test.topics` | list | (empty) | `name[:partitions[:replicas[:cleanup.policy]]]`: created at the start, before anybody can connect |
+| `ottla.test.topics` | list | (empty) | `name[:partitions[:replicas[:cleanup.policy]]]`: created at the start, before anybody can connect; one that cannot be stops the start |
 ";
 
 fn default_of(key: &ConfigKey) -> String {

@@ -6,7 +6,7 @@
 //! | `ottla.advertised.dynamic` | boolean, false | `advertised.listeners` of a broker can be changed while it runs, as in Kafka's ZooKeeper mode |
 //! | `ottla.advertised.external` | list of `[LISTENER://][host][:port]` | what clients from outside of the container's networks are told with it: `localhost` and the listener's port where nothing else is said |
 //! | `ottla.cluster.id` | text | what new log directories are formatted with; those in use must have it |
-//! | `ottla.test.topics` | list of `name[:partitions[:replicas[:cleanup.policy]]]` | topics that are created at the start, unless they are there |
+//! | `ottla.test.topics` | list of `name[:partitions[:replicas[:cleanup.policy]]]` | topics that are created at the start, unless they are there; one that cannot be stops it |
 
 use std::collections::BTreeMap;
 

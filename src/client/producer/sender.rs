@@ -1,18 +1,23 @@
 //! The task behind a [`Producer`](super::Producer): takes its commands, sends what is due, and takes the answers.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `topic` | partitions and their leaders |
+//! | `answers` | what becomes of batches |
+//! | `transactions` | the producer's identity, and its transactions |
 
+mod answers;
+mod topic;
 mod transactions;
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use kafka_protocol::messages::produce_response::PartitionProduceResponse;
-use kafka_protocol::messages::{MetadataRequest, ProduceRequest, ProduceResponse, TopicName, TransactionalId};
+use kafka_protocol::messages::{ProduceRequest, ProduceResponse, TopicName, TransactionalId};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use self::transactions::uses_transactions_v2;
 use super::batch::{Batch, Queue, largest_size_of, size_of};
@@ -210,76 +215,6 @@ impl<T: 'static> Sender<T> {
         self.sticky.0
     }
 
-    // --- what is known of the cluster ------------------------------------------------------------------------------
-
-    /// Asks for the topic until it has partitions, or the time is up.
-    async fn learn_topic(&mut self, limit: Duration) -> Result<()> {
-        let deadline = Instant::now() + limit;
-        let mut reported = None;
-        loop {
-            let asked = timeout(deadline.saturating_duration_since(Instant::now()), self.ask_topic()).await;
-            match asked {
-                Ok(Ok(())) => return Ok(()),
-                Ok(Err(error)) if !error.is_retriable() => return Err(error),
-                Ok(Err(error)) => {
-                    if let Some(code) = error.code
-                        && reported.replace(code) != Some(code)
-                    {
-                        self.warn(format_args!(
-                            "The metadata response from the cluster reported a recoverable issue: {{{}={}}}",
-                            self.topic,
-                            code.name()
-                        ));
-                    }
-                }
-                Err(_) => {}
-            }
-            if Instant::now() + self.config.client.retry_backoff >= deadline {
-                return Err(Error::timeout(format!(
-                    "Topic {} not present in metadata after {} ms.",
-                    self.topic,
-                    limit.as_millis()
-                )));
-            }
-            sleep(self.config.client.retry_backoff).await;
-        }
-    }
-
-    async fn ask_topic(&mut self) -> Result<()> {
-        let topic = MetadataRequestTopic::default().with_name(Some(TopicName(text(&self.topic))));
-        let request = MetadataRequest::default().with_topics(Some(vec![topic])).with_allow_auto_topic_creation(true);
-        let answer = self.client.send(&Target::Any, &request).await?;
-        let Some(topic) = answer.topics.first() else {
-            return Err(Error::of(ErrorCode::UnknownTopicOrPartition.code(), None::<String>));
-        };
-        if topic.error_code == ErrorCode::InvalidTopicException.code() {
-            // The first time that it is asked for is told apart.
-            let named =
-                if self.reported_invalid { self.topic.clone() } else { format!("Invalid topics: [{}]", self.topic) };
-            if !std::mem::replace(&mut self.reported_invalid, true) {
-                log::invalid_topic("Producer", &self.config.client.client_id, None, &self.topic);
-            }
-            return Err(Error::of(topic.error_code, Some(named)));
-        }
-        Error::check(topic.error_code, None::<String>)?;
-        let count = topic.partitions.len();
-        if count == 0 {
-            return Err(Error::of(ErrorCode::UnknownTopicOrPartition.code(), None::<String>));
-        }
-        self.leaders = vec![None; count.max(self.leaders.len())];
-        for partition in &topic.partitions {
-            if let Some(leader) = self.leaders.get_mut(partition.partition_index as usize) {
-                *leader = (partition.leader_id.0 >= 0).then_some(partition.leader_id.0);
-            }
-        }
-        while self.queues.len() < count {
-            self.queues.push(Queue::default());
-        }
-        self.client.take_nodes(&answer);
-        self.stale = false;
-        Ok(())
-    }
-
     // --- requests go out -------------------------------------------------------------------------------------------
 
     /// Sends what is due. Returns when to look again, if time alone will make something due.
@@ -404,126 +339,6 @@ impl<T: 'static> Sender<T> {
             drop(connection);
             Returned { node, batches, answer }
         }));
-    }
-
-    // --- answers come back -----------------------------------------------------------------------------------------
-
-    fn settle(&mut self, returned: Returned<T>) {
-        if let Some(count) = self.per_node.get_mut(&returned.node) {
-            *count = count.saturating_sub(1);
-        }
-        let answers: HashMap<usize, PartitionProduceResponse> = match &returned.answer {
-            Ok(Some(answer)) => answer
-                .responses
-                .iter()
-                .flat_map(|topic| &topic.partition_responses)
-                .map(|partition| (partition.index as usize, partition.clone()))
-                .collect(),
-            _ => HashMap::new(),
-        };
-        for (index, batch) in returned.batches {
-            let outcome = match (&returned.answer, answers.get(&index)) {
-                (Err(error), _) => Err(error.clone()),
-                (Ok(None), _) => Ok(-1),
-                (Ok(Some(_)), Some(partition)) => match ErrorCode::from_code(partition.error_code) {
-                    // The first attempt had arrived.
-                    Some(ErrorCode::DuplicateSequenceNumber) => Ok(partition.base_offset),
-                    _ => Error::check(
-                        partition.error_code,
-                        partition.error_message.as_deref().filter(|text| !text.is_empty()),
-                    )
-                    .map(|()| partition.base_offset),
-                },
-                (Ok(Some(_)), None) => Err(Error::disconnected("The answer has nothing of the partition.")),
-            };
-            self.queues[index].in_flight -= 1;
-            match outcome {
-                Ok(base_offset) => self.delivered(index, batch, base_offset),
-                Err(error) => self.failed(index, batch, error),
-            }
-            let queue = &mut self.queues[index];
-            queue.halted &= queue.in_flight > 0;
-        }
-    }
-
-    fn delivered(&mut self, index: usize, batch: Batch<T>, base_offset: i64) {
-        self.buffered -= batch.size();
-        for (place, receipt) in batch.receipts().enumerate() {
-            let offset = if base_offset < 0 { -1 } else { base_offset + place as i64 };
-            (self.deliver)(receipt, Ok(Position { partition: index as i32, offset }));
-        }
-    }
-
-    fn failed(&mut self, index: usize, mut batch: Batch<T>, error: Error) {
-        // One before it is still to be sent once more, and then this one fits.
-        let out_of_turn = error.is(ErrorCode::OutOfOrderSequenceNumber)
-            && (self.queues[index].halted || self.queues[index].in_flight > 0);
-        let again = (error.is_retriable() || out_of_turn)
-            && batch.tries <= self.config.retries
-            && batch.created.elapsed() < self.config.delivery_timeout;
-        if again {
-            self.stale = true;
-            self.warn(format_args!(
-                "Got error produce response on topic-partition {}-{index}, retrying ({} attempts left). Error: {}",
-                self.topic,
-                self.config.retries.saturating_sub(batch.tries),
-                error.code.map_or("NETWORK_EXCEPTION", ErrorCode::name)
-            ));
-            batch.not_before = Instant::now() + self.config.client.retry_backoff;
-            return self.queues[index].give_back(batch);
-        }
-        self.give_up(batch, error);
-    }
-
-    fn give_up(&mut self, batch: Batch<T>, error: Error) {
-        // Whoever waits for its sequence would wait for ever.
-        self.broken |= batch.sequence.is_some() && self.config.transactional_id.is_none();
-        self.buffered -= batch.size();
-        for receipt in batch.receipts() {
-            (self.deliver)(receipt, Err(error.clone()));
-        }
-    }
-
-    /// Gives up what has waited for too long.
-    fn expire(&mut self) {
-        for index in 0..self.queues.len() {
-            while self.queues[index]
-                .waiting
-                .front()
-                .is_some_and(|first| first.created.elapsed() >= self.config.delivery_timeout)
-            {
-                let Some(batch) = self.queues[index].waiting.pop_front() else { break };
-                let error = Error::timeout(format!(
-                    "Expiring {} record(s) for {}-{index}:{} ms has passed since batch creation",
-                    batch.len(),
-                    self.topic,
-                    batch.created.elapsed().as_millis()
-                ));
-                self.give_up(batch, error);
-            }
-        }
-    }
-
-    /// Nothing can be sent for now, or ever.
-    fn postpone_all(&mut self, error: &Error) {
-        let all: Vec<usize> = (0..self.queues.len()).collect();
-        self.postpone(&all, error);
-    }
-
-    fn postpone(&mut self, partitions: &[usize], error: &Error) {
-        self.stale = true;
-        let not_before = Instant::now() + self.config.client.retry_backoff;
-        for &index in partitions {
-            if error.is_retriable() || error.is(ErrorCode::RequestTimedOut) {
-                for batch in &mut self.queues[index].waiting {
-                    batch.not_before = not_before;
-                }
-                continue;
-            }
-            while let Some(batch) = self.queues[index].waiting.pop_front() {
-                self.give_up(batch, error.clone());
-            }
-        }
     }
 
     async fn finish_flushes(&mut self) {
