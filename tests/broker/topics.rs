@@ -2,8 +2,9 @@
 
 use kafka_protocol::messages::{FetchRequest, ProduceRequest};
 use ottla::protocol::ErrorCode;
+use ottla::storage::disk::RealDisk;
 
-use crate::broker::{Broker, names_in};
+use crate::broker::{Broker, Data, names_in};
 use crate::client::{
     Client, FETCH, FETCH_BY_ID, FOR_EVER_MS, PRODUCE, error, fetch, fetch_topic, only_partition, produce, produce_all,
     until,
@@ -168,5 +169,28 @@ async fn more_partitions_serve_at_once_and_disturb_no_one() {
     assert_eq!(admin.latest("t", 0).await, 50);
     let answer = admin.fetch("t", 11 - 1, 0).await;
     assert_eq!(values(&answer), ["first"]);
+    broker.shut_down().await;
+}
+
+/// Topics of `ottla.test.topics` are there before anybody can ask; one that cannot be ends the start, and leaves what the next start
+/// goes on with.
+#[tokio::test(flavor = "multi_thread")]
+async fn topics_of_the_settings_are_there_from_the_start_or_it_ends() {
+    let wished = |topics: &'static str| [("ottla.test.topics", topics)];
+    let mut data = Data::new();
+    for (topics, told) in [
+        ("kept:2,or/ders", "or/ders: Topic name is invalid: "),
+        ("copied:1:3", "This node is the only one: write 1 for the replicas, or leave them out"),
+    ] {
+        let outcome = Broker::try_start_on(data, &wished(topics), RealDisk::new()).await;
+        let Err((error, same)) = outcome else { panic!("{topics}: it started") };
+        let error = error.to_string();
+        assert!(error.starts_with("ottla.test.topics (KAFKA_CREATE_TOPICS): ") && error.contains(told), "{error}");
+        data = same;
+    }
+    let broker = Broker::start_in(data, &wished("kept:2,orders:3:1:delete")).await;
+    let mut client = broker.client().await;
+    assert_eq!(client.produced("orders", 2, -1, batch(&["x"])).await, 0);
+    assert_eq!(client.produced("kept", 1, -1, batch(&["x"])).await, 0);
     broker.shut_down().await;
 }
