@@ -16,6 +16,7 @@ mod repair;
 mod root;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,11 +27,11 @@ use clap::Args;
 use self::metadata::MetadataFound;
 use self::progress::Progress;
 use self::repair::Repairs;
-use self::root::LogDirectory;
+use self::root::{LogDirectory, PartitionDirectory};
 use crate::storage::dir_lock::{DirLock, FILE_NAME as LOCK_FILE, LockError};
 use crate::storage::directory_name::{DirectoryKind, METADATA_TOPIC};
-use crate::storage::disk::{Disk, RealDisk};
-use crate::storage::meta_properties::{self, MetaPropertiesEnsemble};
+use crate::storage::disk::{Disk, EntryKind, RealDisk};
+use crate::storage::meta_properties::{self, MetaProperties, MetaPropertiesEnsemble, MetaPropertiesVersion};
 use crate::storage::verify::{Finding, Remedy, Severity, VerifiedLog, VerifyObserver, VerifyParams, verify};
 use crate::types::TopicPartition;
 
@@ -166,10 +167,21 @@ fn verify_log(arguments: &VerifyLogArguments, out: &mut dyn Write) -> Result<u8,
     Ok(u8::from(!left.is_empty()))
 }
 
+/// An error of a file in the words of a finding, which begins with the file.
+fn said(error: impl fmt::Display, path: &Path) -> String {
+    let (mut text, path) = (error.to_string(), path.to_string_lossy());
+    while let Some(rest) = text.strip_prefix(&*path) {
+        text = rest.trim_start_matches([':', ' ']).to_owned();
+    }
+    text
+}
+
 /// Keeps a broker from starting meanwhile. `None`: there is no lock file, so that no broker is there; for a repair one is
 /// made. The inner error: a broker is there.
 fn lock(disk: &dyn Disk, dir: &Path, repair: bool) -> Result<Option<Result<DirLock, LockError>>, VerifyError> {
-    if !repair && !disk.exists(&dir.join(LOCK_FILE)).map_err(VerifyError::at(dir))? {
+    // What is no file is only set aside by a repair.
+    let is_file = disk.info(&dir.join(LOCK_FILE)).is_ok_and(|info| info.kind == EntryKind::File);
+    if !repair && !is_file {
         return Ok(None);
     }
     match DirLock::acquire(disk, dir) {
@@ -210,8 +222,11 @@ fn check(
 
     // The metadata first: it says what else there is to be.
     let metadata = match dirs.iter().find(|dir| dir.has_metadata_log) {
-        Some(dir) => Some(MetadataFound::look(disk, dir, &progress)?),
-        None => None,
+        Some(dir) => Some(MetadataFound::look(disk, dir, &progress)),
+        None => {
+            findings.extend(lacks_metadata(&dirs));
+            None
+        }
     };
     let logs = check_logs(disk, arguments, &dirs, &progress);
     progress.clear();
@@ -242,6 +257,26 @@ fn check(
     check_ensemble(disk, &dirs, &mut findings);
     findings.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(Report { dirs, logs, metadata, findings })
+}
+
+/// Logs of a node whose metadata log is in none of its directories.
+fn lacks_metadata(dirs: &[LogDirectory]) -> Option<(String, Finding)> {
+    let is_current = |log: &PartitionDirectory| log.name.kind == DirectoryKind::Current;
+    // Before KRaft there was none.
+    let is_old = |properties: &MetaProperties| {
+        properties.version == MetaPropertiesVersion::V0 && properties.cluster_id.is_some()
+    };
+    let has_logs =
+        |dir: &&LogDirectory| dir.partitions.iter().any(is_current) && !dir.properties.as_ref().is_some_and(is_old);
+    let dir = dirs.iter().find(has_logs)?;
+    let name = crate::metadata::log::DIRECTORY;
+    let found = dirs.iter().find_map(|dir| dir.no_directories.get(name));
+    let what = match found {
+        Some(kind) => format!("is {kind}, not a directory: no broker starts until the metadata log is there again"),
+        None => "missing: a start knows no topic then, and sets all logs aside; put it back, or give the directory that it lies in, too"
+            .to_owned(),
+    };
+    Some((dir.shown(name), Finding::fault(name, None, what, Remedy::None)))
 }
 
 /// Whether several directories are those of one node.
@@ -304,11 +339,7 @@ fn check_logs(
                     };
                     let verified = verify(disk, &params, &mut Watch { progress, name: &log.dir_name });
                     // A disk that fails is a fault, too, and no reason not to look at the others.
-                    let found = verified.unwrap_or_else(|error| {
-                        let what = format!("cannot be read: {error}");
-                        let findings = vec![Finding::fault("", None, what, Remedy::None)];
-                        VerifiedLog { findings, is_unreadable: true, ..VerifiedLog::default() }
-                    });
+                    let found = verified.unwrap_or_else(VerifiedLog::unreadable);
                     checked.lock().push(CheckedLog {
                         dir: dir.number,
                         name: log.dir_name.clone(),

@@ -41,7 +41,7 @@ pub enum LookupError {
     UnknownTopicOrPartition,
     #[error("this broker has no replica of the partition")]
     NotHere,
-    #[error("the partition's log directory is offline")]
+    #[error("the partition's log, or its directory, is offline")]
     Offline,
 }
 
@@ -336,7 +336,7 @@ impl ReplicaManager {
     fn open(&self, assignment: &Assignment<'_>) -> Hosted {
         let &Assignment { topic, id, registration, is_new, ref config, .. } = assignment;
         let topic_partition = TopicPartition { topic: topic.name.clone(), partition: id };
-        if self.may_miss_logs && !is_new && self.logs.get(&topic_partition).is_err() {
+        if self.may_miss_logs && !is_new && matches!(self.logs.get(&topic_partition), Err(LogLookupError::Unknown)) {
             error!(partition = %topic_partition, "no log directory has the partition's log, and one of them is new: the partition \
                 stays offline");
             return Hosted::Offline;
@@ -364,6 +364,7 @@ impl ReplicaManager {
                 self.lacking_room.lock().insert((topic.id, id), is_new);
                 Hosted::Offline
             }
+            Err(CreateError::Unopened(_)) => Hosted::Offline,
             Err(error) => {
                 error!(partition = %topic_partition, %error, "the partition's log cannot be opened");
                 Hosted::Offline

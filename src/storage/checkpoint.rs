@@ -15,7 +15,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use tracing::{debug, warn};
 
-use crate::storage::disk::{Disk, OpenMode};
+use crate::storage::disk::{Disk, EntryKind, concerns_file};
 use crate::storage::known_bugs::{self, KnownBug};
 use crate::types::{Offset, TopicPartition};
 
@@ -176,8 +176,13 @@ impl CleanShutdownFile {
         CleanShutdownFile { disk, path: log_dir.join(CLEAN_SHUTDOWN) }
     }
 
+    /// What is no file says nothing.
     pub fn exists(&self) -> io::Result<bool> {
-        self.disk.exists(&self.path)
+        match self.disk.info(&self.path) {
+            Ok(info) => Ok(info.kind == EntryKind::File),
+            Err(error) if concerns_file(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The epoch the broker had; `None` if there is no marker or it does not say.
@@ -192,7 +197,7 @@ impl CleanShutdownFile {
 
     /// Durable on return.
     pub fn write(&self, broker_epoch: i64) -> io::Result<()> {
-        let file = self.disk.open(&self.path, OpenMode::Create)?;
+        let file = self.disk.open_in_place(&self.path)?;
         file.set_len(0)?;
         file.write_all_at(encode_broker_epoch(broker_epoch).as_bytes(), 0)?;
         file.sync_data()?;
@@ -201,7 +206,17 @@ impl CleanShutdownFile {
 
     /// Durable on return: a marker that comes back after a crash would hide what the crash tore.
     pub fn delete(&self) -> io::Result<()> {
-        if self.disk.remove_if_exists(&self.path)? && !known_bugs::is_back(KnownBug::MarkerRemovalNotSynced) {
+        let removed = match self.disk.remove_if_exists(&self.path) {
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::PermissionDenied)
+                    && !self.exists()? =>
+            {
+                // It is no marker, and stays until one is written.
+                false
+            }
+            removed => removed?,
+        };
+        if removed && !known_bugs::is_back(KnownBug::MarkerRemovalNotSynced) {
             self.disk.sync_dir(self.path.parent().unwrap_or(Path::new(".")))?;
         }
         Ok(())

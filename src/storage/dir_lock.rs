@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::storage::disk::{Disk, DiskFile, OpenMode};
+use crate::storage::disk::{Disk, DiskFile};
 
 /// The file's name in a log directory.
 pub const FILE_NAME: &str = ".lock";
@@ -56,7 +56,7 @@ impl DirLock {
     /// Locks a directory that exists, without waiting.
     pub fn acquire(disk: &dyn Disk, dir: &Path) -> Result<DirLock, LockError> {
         let io = |source| LockError::Io { dir: dir.to_path_buf(), source };
-        let file = disk.open(&dir.join(FILE_NAME), OpenMode::Create).map_err(io)?;
+        let file = disk.open_in_place(&dir.join(FILE_NAME)).map_err(io)?;
         // A simulated disk has one user.
         if let Some(fd) = file.fd()
             && let Some(holder) = try_lock(fd).map_err(io)?
@@ -121,7 +121,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
-    use crate::storage::disk::RealDisk;
+    use crate::storage::disk::{OpenMode, RealDisk};
 
     #[test]
     fn two_brokers_of_one_process_exclude_each_other() {

@@ -9,17 +9,24 @@
 //!   the same directory: the system may have dropped the dirty pages and would report success ("fsyncgate").
 //!
 //! Paths are relative to the process or absolute, as the caller likes. All calls block; the caller chooses the thread.
+//!
+//! A name may stand for something that is no file: a directory, a FIFO, a link to nothing. To open it is `InvalidData`, as if its
+//! content were damaged, and never waits. What follows from the records is made anew in its place once it was set aside;
+//! where records should be, the log stays closed.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fmt;
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync, statvfs};
 use rustix::io::{Errno, ReadWriteFlags};
+use tracing::warn;
 
 use crate::storage::known_bugs::{self, KnownBug};
 
@@ -36,18 +43,47 @@ pub enum OpenMode {
     CreateNew,
 }
 
+/// What a name stands for. A symbolic link is what it leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    File,
+    Dir,
+    /// Neither: what it is, for people.
+    Other(&'static str),
+}
+
+impl fmt::Display for EntryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EntryKind::File => "a file",
+            EntryKind::Dir => "a directory",
+            EntryKind::Other(what) => what,
+        })
+    }
+}
+
 /// What a directory tells of one of its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
     pub name: OsString,
-    pub is_dir: bool,
+    pub kind: EntryKind,
+}
+
+impl DirEntry {
+    pub fn is_file(&self) -> bool {
+        self.kind == EntryKind::File
+    }
+
+    pub fn is_dir(&self) -> bool {
+        self.kind == EntryKind::Dir
+    }
 }
 
 /// What is known of a file without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileInfo {
     pub len: u64,
-    pub is_dir: bool,
+    pub kind: EntryKind,
     /// Last change of the content, in milliseconds since 1970.
     pub modified_ms: i64,
 }
@@ -62,6 +98,7 @@ pub struct Space {
 
 /// A file system.
 pub trait Disk: Send + Sync {
+    /// `InvalidData` if it is no file.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
 
     /// `NotFound` if there is nothing.
@@ -216,14 +253,22 @@ impl dyn Disk + '_ {
         Ok(bytes)
     }
 
-    /// Replaces the content of `path` in one step: after a crash it is the old or the new one. Durable on return.
+    /// Replaces the content of `path` in one step: after a crash it is the old or the new one. Durable on return. What stands there
+    /// and is no file is set aside.
     pub fn write_file_atomically(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let temporary = with_suffix(path, ".tmp");
-        let file = self.open(&temporary, OpenMode::Create)?;
+        let file = self.open_in_place(&temporary)?;
         file.set_len(0)?;
         file.write_all_at(bytes, 0)?;
         file.sync_data()?;
-        self.rename(&temporary, path)?;
+        match self.rename(&temporary, path) {
+            // Whatever else is no file makes room by itself.
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                self.make_room(path)?;
+                self.rename(&temporary, path)?;
+            }
+            renamed => renamed?,
+        }
         if known_bugs::is_back(KnownBug::RenameNotSynced) {
             return Ok(());
         }
@@ -231,6 +276,35 @@ impl dyn Disk + '_ {
             Some(dir) if !dir.as_os_str().is_empty() => self.sync_dir(dir),
             _ => self.sync_dir(Path::new(".")),
         }
+    }
+
+    /// Opens a file, or makes it; what stands there and is none is set aside.
+    pub fn open_in_place(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        match self.open(path, OpenMode::Create) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                self.make_room(path)?;
+                self.open(path, OpenMode::Create)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Gives something that stands in the place of a file a name that nobody looks at, for a person to look at; returns that.
+    pub fn set_aside(&self, path: &Path) -> io::Result<PathBuf> {
+        let mut aside = with_suffix(path, SET_ASIDE);
+        let mut number = 1;
+        while self.exists(&aside)? {
+            number += 1;
+            aside = with_suffix(path, &format!("{SET_ASIDE}-{number}"));
+        }
+        self.rename(path, &aside)?;
+        Ok(aside)
+    }
+
+    fn make_room(&self, path: &Path) -> io::Result<()> {
+        let aside = self.set_aside(path)?;
+        warn!(path = %path.display(), to = %aside.display(), "what stands in the place of a file is none: it is set aside");
+        Ok(())
     }
 
     /// Removes a file if it is there; returns whether it was.
@@ -254,6 +328,28 @@ pub fn is_disk_failure(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| failures.contains(&code))
 }
 
+/// Whether an error concerns the one file that something was asked of, and not the disk: it is none, or not there, or may not be opened.
+/// What lies beside it is none the worse.
+pub fn concerns_file(error: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    let is_known = matches!(
+        error.kind(),
+        NotFound
+            | PermissionDenied
+            | AlreadyExists
+            | InvalidData
+            | InvalidInput
+            | InvalidFilename
+            | UnexpectedEof
+            | NotADirectory
+            | IsADirectory
+            | DirectoryNotEmpty
+            | ResourceBusy
+            | CrossesDevices
+    );
+    is_known || error.raw_os_error() == Some(libc::ELOOP)
+}
+
 /// Whether something was not renamed because another thing has the new name already.
 pub fn is_name_taken(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
@@ -265,6 +361,21 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// Behind the name of what was set aside.
+pub const SET_ASIDE: &str = ".set-aside";
+
+/// Whether a name was given by `set_aside`.
+pub fn is_set_aside(name: &str) -> bool {
+    let number = name.rsplit_once('-').map_or("", |(_, number)| number);
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    name.ends_with(SET_ASIDE) || is_number && name[..name.len() - number.len() - 1].ends_with(SET_ASIDE)
+}
+
+/// The error of opening what is no file.
+pub fn not_a_file(path: &Path, kind: EntryKind) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{} is {kind}, not a file", path.display()))
 }
 
 /// `IOV_MAX`: more slices in one call are refused.
@@ -291,23 +402,55 @@ impl Disk for RealDisk {
             OpenMode::Create => options.write(true).create(true).truncate(false),
             OpenMode::CreateNew => options.write(true).create_new(true),
         };
-        Ok(Arc::new(RealFile(options.open(path)?)))
+        // A FIFO would be waited for, and a terminal taken over.
+        options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+        let opened = options.open(path);
+        match &opened {
+            Ok(file) => match kind_of(file.metadata()) {
+                EntryKind::File => {}
+                kind => return Err(not_a_file(path, kind)),
+            },
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if path.is_symlink() {
+                    return Err(not_a_file(path, kind_of(fs::metadata(path))));
+                }
+            }
+            Err(_) => match kind_of(fs::metadata(path)) {
+                EntryKind::File | EntryKind::Other(UNKNOWN) => {}
+                kind => return Err(not_a_file(path, kind)),
+            },
+        }
+        let file = opened.map_err(|error| match error.kind() {
+            // Which file it is is all that whoever has to put it right wants to know.
+            io::ErrorKind::PermissionDenied => io::Error::new(error.kind(), format!("{}: {error}", path.display())),
+            _ => error,
+        })?;
+        Ok(Arc::new(RealFile(file)))
     }
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
-        let metadata = fs::metadata(path)?;
+        let metadata = match fs::metadata(path) {
+            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+                return Ok(FileInfo { len: 0, kind: kind_of(Err(error)), modified_ms: 0 });
+            }
+            metadata => metadata?,
+        };
         let modified_ms = metadata.modified()?.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
-        Ok(FileInfo { len: metadata.len(), is_dir: metadata.is_dir(), modified_ms })
+        Ok(FileInfo { len: metadata.len(), kind: kind_of(Ok(metadata)), modified_ms })
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         fs::read_dir(dir)?
             .map(|entry| {
                 let entry = entry?;
-                let kind = entry.file_type()?;
-                // A partition's directory may lie elsewhere behind a symbolic link.
-                let is_dir = kind.is_dir() || (kind.is_symlink() && entry.path().is_dir());
-                Ok(DirEntry { name: entry.file_name(), is_dir })
+                let kind = match entry.file_type()? {
+                    kind if kind.is_dir() => EntryKind::Dir,
+                    kind if kind.is_file() => EntryKind::File,
+                    // A partition's directory may lie elsewhere behind a symbolic link.
+                    _ => kind_of(fs::metadata(entry.path())),
+                };
+                Ok(DirEntry { name: entry.file_name(), kind })
             })
             .collect()
     }
@@ -338,6 +481,29 @@ impl Disk for RealDisk {
             total: volume.f_blocks.saturating_mul(volume.f_frsize),
             usable: volume.f_bavail.saturating_mul(volume.f_frsize),
         })
+    }
+}
+
+/// What nobody can say.
+const UNKNOWN: &str = "something that cannot be looked at";
+
+/// What something is whose attributes were asked for, and links followed.
+fn kind_of(found: io::Result<Metadata>) -> EntryKind {
+    let kind = match found {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return EntryKind::Other("a symbolic link to nothing"),
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return EntryKind::Other("a symbolic link that leads in a circle");
+        }
+        Err(_) => return EntryKind::Other(UNKNOWN),
+    };
+    match kind {
+        kind if kind.is_file() => EntryKind::File,
+        kind if kind.is_dir() => EntryKind::Dir,
+        kind if kind.is_fifo() => EntryKind::Other("a FIFO"),
+        kind if kind.is_socket() => EntryKind::Other("a socket"),
+        kind if kind.is_block_device() || kind.is_char_device() => EntryKind::Other("a device"),
+        _ => EntryKind::Other(UNKNOWN),
     }
 }
 
@@ -488,7 +654,7 @@ mod tests {
         disk.write_file_atomically(&path, b"second").unwrap();
         assert_eq!(disk.read_file(&path, 100).unwrap(), b"second");
         assert_eq!(disk.read_file(&path, 5).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        assert_eq!(disk.list(dir.path()).unwrap(), [DirEntry { name: "checkpoint".into(), is_dir: false }]);
+        assert_eq!(disk.list(dir.path()).unwrap(), [DirEntry { name: "checkpoint".into(), kind: EntryKind::File }]);
 
         let file = disk.open(&path, OpenMode::Read).unwrap();
         assert!(disk.remove_if_exists(&path).unwrap());

@@ -79,6 +79,11 @@ impl FileName {
         FileName { state, ..self }
     }
 
+    /// Whether it has records that are the log's, or will be.
+    pub fn holds_records(self) -> bool {
+        self.kind == FileKind::Log && matches!(self.state, FileState::InUse | FileState::Swap)
+    }
+
     pub fn parse(name: &str) -> Option<FileName> {
         let (name, state) = [FileState::Deleted, FileState::Cleaned, FileState::Swap]
             .into_iter()

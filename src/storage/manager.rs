@@ -7,7 +7,8 @@
 //!
 //! A directory in which the disk fails goes offline: its logs are gone from here, look-ups answer
 //! [`LogLookupError::Offline`], the rest goes on. What that means for the node, and above all when it was the last
-//! directory or the one of the metadata log, is up to whoever gets the [`DirectoryFailure`].
+//! directory or the one of the metadata log, is up to whoever gets the [`DirectoryFailure`]. A log that cannot be opened, though the
+//! disk does what it is asked, is offline alone ([`unopened`]).
 //!
 //! Everything blocks, so callers are helper threads, but for [`LogManager::get`]. The map of logs is never locked while
 //! a log is called or the disk is used. The metadata log is not kept here: the quorum opens it.
@@ -16,6 +17,7 @@ mod directory;
 mod jobs;
 mod load;
 mod moving;
+mod unopened;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -31,13 +33,14 @@ pub use load::{HostedPartition, LoadEvent, LoadReport};
 pub use moving::{DescribedLog, FutureLog, MoveError, absolute};
 
 use self::directory::LogDir;
+use self::unopened::Unopened;
 use crate::config::BrokerConfig;
 use crate::config::TopicConfig;
 use crate::storage::background::Lane;
 use crate::storage::cleaner::{CleanerConfig, HighWatermarks, LogCleaner};
 use crate::storage::dir_lock::LockError;
 use crate::storage::directory_name::{DirectoryKind, name_for};
-use crate::storage::disk::{Space, is_full};
+use crate::storage::disk::{Space, concerns_file, is_full};
 use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::{DiskTrouble, Log, LogContext, LogOpenError, LogParams, OnFailure};
 use crate::storage::partition_metadata;
@@ -91,7 +94,7 @@ pub enum LogLookupError {
     #[error("this node has no log of the partition")]
     Unknown,
     /// KAFKA_STORAGE_ERROR
-    #[error("the log directory of the partition is offline")]
+    #[error("the log of the partition is offline")]
     Offline,
 }
 
@@ -104,6 +107,9 @@ pub enum CreateError {
     /// KAFKA_STORAGE_ERROR, until there is room.
     #[error("no log directory has room for {topic_partition}: {reason}")]
     Full { topic_partition: TopicPartition, reason: String },
+    /// KAFKA_STORAGE_ERROR. Was told when it was found.
+    #[error("the log of {0} could not be opened when the broker started")]
+    Unopened(TopicPartition),
     /// INCONSISTENT_TOPIC_ID
     #[error("{topic_partition} has topic id {found} here, not {expected}")]
     InconsistentTopicId { topic_partition: TopicPartition, expected: TopicId, found: TopicId },
@@ -149,9 +155,15 @@ struct Logs {
     future: HashMap<TopicPartition, HostedLog>,
     /// Those that were open when their directory failed.
     offline: HashSet<TopicPartition>,
+    /// Those that could not be opened. Never open at the same time.
+    unopened: HashMap<TopicPartition, Vec<Unopened>>,
 }
 
 impl Logs {
+    fn is_offline(&self, topic_partition: &TopicPartition) -> bool {
+        self.offline.contains(topic_partition) || self.unopened.contains_key(topic_partition)
+    }
+
     /// Has this log be that of a partition from now on. Returns whether it can be: if its directory has failed meanwhile, the
     /// partition is offline.
     fn put(&mut self, topic_partition: &TopicPartition, hosted: HostedLog) -> bool {
@@ -272,7 +284,7 @@ impl LogManager {
         let logs = self.logs.read();
         match logs.open.get(topic_partition) {
             Some(hosted) => Ok(hosted.log.clone()),
-            None if logs.offline.contains(topic_partition) => Err(LogLookupError::Offline),
+            None if logs.is_offline(topic_partition) => Err(LogLookupError::Offline),
             None => Err(LogLookupError::Unknown),
         }
     }
@@ -338,6 +350,9 @@ impl LogManager {
                 }),
             };
         }
+        if self.logs.read().unopened.contains_key(topic_partition) {
+            return Err(CreateError::Unopened(topic_partition.clone()));
+        }
         let storage = |reason| CreateError::Storage { topic_partition: topic_partition.clone(), reason };
         if !new.is_new && self.has_offline_dirs() {
             return Err(storage("a log directory is offline, and its log may be there".to_owned()));
@@ -357,6 +372,11 @@ impl LogManager {
                         dir.tell_full(source);
                         full.push(dir.id);
                         continue;
+                    }
+                    if concerns_file(source) {
+                        // Something has the name, perhaps: no reason to give up what lies beside it.
+                        dir.log_count.fetch_sub(1, Ordering::Relaxed);
+                        return Err(storage(reason));
                     }
                     self.take_offline(&dir, &reason);
                 }
@@ -427,7 +447,7 @@ impl LogManager {
             damage: new.damage,
             producers: *self.producers.read(),
             progress: None,
-            on_failure: Some(self.failure_handler(dir)),
+            on_failure: Some(self.failure_handler(topic_partition, dir)),
         };
         let (log, report) = Log::open(&self.context, params).inspect_err(|error| {
             let LogOpenError::Io { source, .. } = error;
@@ -470,6 +490,14 @@ impl LogManager {
         for topic_partition in topic_partitions {
             let _busy = self.exclusively(topic_partition);
             self.drop_future(topic_partition);
+            let unopened = self.logs.write().unopened.remove(topic_partition);
+            if let Some(unopened) = unopened {
+                if !self.delete_unopened(topic_partition, &unopened) {
+                    failed.push(topic_partition.clone());
+                }
+                changed.extend(unopened.into_iter().map(|unopened| unopened.dir));
+                continue;
+            }
             let removed = self.logs.write().open.remove(topic_partition);
             let Some(hosted) = removed else {
                 if self.has_offline_dirs() {
@@ -508,15 +536,15 @@ impl LogManager {
         Busy { manager: self, topic_partition: topic_partition.clone() }
     }
 
-    /// What a log in `dir` calls when the disk fails under it.
-    fn failure_handler(self: &Arc<Self>, dir: &Arc<LogDir>) -> OnFailure {
-        let (manager, dir) = (Arc::downgrade(self), dir.clone());
+    /// What a log in `dir` calls when the disk fails under it, or one of its files is not what it was.
+    fn failure_handler(self: &Arc<Self>, partition: &TopicPartition, dir: &Arc<LogDir>) -> OnFailure {
+        let (manager, partition, dir) = (Arc::downgrade(self), partition.clone(), dir.clone());
         Arc::new(move |trouble| match trouble {
-            DiskTrouble::Failed(error) => {
-                if let Some(manager) = manager.upgrade() {
-                    manager.take_offline(&dir, &error.to_string());
-                }
-            }
+            DiskTrouble::Failed(error) => match manager.upgrade() {
+                Some(manager) if concerns_file(error) => manager.take_log_offline(&partition, &dir, &error.to_string()),
+                Some(manager) => manager.take_offline(&dir, &error.to_string()),
+                None => {}
+            },
             DiskTrouble::Full(error) => dir.tell_full(error),
         })
     }

@@ -172,10 +172,17 @@ pub enum EnsembleError {
     ReservedDirectoryId { dir: PathBuf, id: DirectoryId },
     #[error("cannot read or write {FILE_NAME} of the metadata log directory {}: {reason}", dir.display())]
     MetadataLogDir { dir: PathBuf, reason: String, is_full: bool },
-    #[error("log directory {} holds {found}, but no {FILE_NAME} that says whose it is: put the file back, or take the logs away", dir.display())]
-    NotNew { dir: PathBuf, found: String },
+    #[error("log directory {} holds {found}, but {} says whose it is: put the file back, or take the logs away", dir.display(), no_file(*has_file))]
+    NotNew { dir: PathBuf, found: String, has_file: bool },
     #[error("{} is outside of the metadata log directory {}: was metadata.log.dir changed?", found.display(), metadata_log_dir.display())]
     MetadataElsewhere { found: PathBuf, metadata_log_dir: PathBuf },
+}
+
+fn no_file(has_file: bool) -> String {
+    match has_file {
+        true => format!("nothing in its {FILE_NAME}"),
+        false => format!("no {FILE_NAME} that"),
+    }
 }
 
 impl EnsembleError {
@@ -251,7 +258,8 @@ impl MetaPropertiesEnsemble {
         self.check_metadata_log_dir()?;
         // Under a new id nothing that is assigned to this directory would be found in it.
         if let Some((dir, found)) = self.not_new.clone() {
-            return Err(EnsembleError::NotNew { dir, found });
+            let has_file = self.formatted.contains_key(&dir);
+            return Err(EnsembleError::NotNew { dir, found, has_file });
         }
         if let Some(found) = self.metadata_elsewhere.clone() {
             return Err(EnsembleError::MetadataElsewhere { found, metadata_log_dir: self.metadata_log_dir.clone() });

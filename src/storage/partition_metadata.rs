@@ -23,6 +23,9 @@ const MAX_SIZE: usize = 4096;
 pub enum PartitionMetadataError {
     #[error("partition metadata is malformed: {0:?}")]
     Malformed(String),
+    /// Something else stands there, or it is much too long.
+    #[error("{0}")]
+    NoSuchFile(String),
     #[error("partition metadata has unknown version {0}")]
     UnknownVersion(i32),
     #[error("partition metadata holds the reserved topic id {0}")]
@@ -64,7 +67,7 @@ pub fn read(disk: &dyn Disk, directory: &Path) -> Result<Option<TopicId>, Partit
         Ok(bytes) => decode(&bytes).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(PartitionMetadataError::Malformed(error.to_string()))
+            Err(PartitionMetadataError::NoSuchFile(error.to_string()))
         }
         Err(error) => Err(PartitionMetadataError::Io(error)),
     }
@@ -123,6 +126,6 @@ mod tests {
         write(&*disk, dir.path(), id).unwrap();
         assert_eq!(read(&*disk, dir.path()).unwrap(), Some(id));
         std::fs::write(dir.path().join(FILE_NAME), vec![b' '; 5000]).unwrap();
-        assert!(matches!(read(&*disk, dir.path()), Err(PartitionMetadataError::Malformed(_))));
+        assert!(matches!(read(&*disk, dir.path()), Err(PartitionMetadataError::NoSuchFile(_))));
     }
 }

@@ -601,7 +601,7 @@ impl ProducerStateManager {
     fn list_snapshots(&self) -> io::Result<BTreeSet<Offset>> {
         let entries = self.disk.list(&self.dir.path())?;
         let names =
-            entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| FileName::parse(entry.name.to_str()?));
+            entries.iter().filter(|entry| entry.is_file()).filter_map(|entry| FileName::parse(entry.name.to_str()?));
         let is_snapshot = |name: &FileName| name.kind == FileKind::Snapshot && name.state == FileState::InUse;
         Ok(names.filter(is_snapshot).map(|name| name.base_offset).collect())
     }

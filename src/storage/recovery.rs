@@ -21,7 +21,8 @@
 //!
 //! No damage keeps a log from being opened. What no longer is a whole batch with a right checksum is never served again:
 //! it is cut off at the end of the log, and elsewhere treated as [`DamagePolicy`] says. Every repair is reported; whoever
-//! opens the log writes the report to its own log. Only a disk that fails is an error.
+//! opens the log writes the report to its own log. Only a disk that fails is an error, and records that are out of reach: what
+//! stands in the place of a segment is no file, or may not be read.
 
 mod files;
 mod overlap;

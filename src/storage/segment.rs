@@ -433,6 +433,6 @@ impl fmt::Debug for LogSegment {
 pub(super) fn txn_io(error: TxnIndexError) -> io::Error {
     match error {
         TxnIndexError::Io(error) => error,
-        error => io::Error::other(error),
+        error => io::Error::new(io::ErrorKind::InvalidData, error),
     }
 }

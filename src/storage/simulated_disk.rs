@@ -34,7 +34,7 @@ use self::faults::Faults;
 pub use self::faults::{Call, CallSite, Coverage, Fault, Hits};
 use self::file::SimulatedFile;
 use self::tree::{NameChange, Node, Tree, kind_of};
-use crate::storage::disk::{DirEntry, Disk, DiskFile, FileInfo, OpenMode, Space};
+use crate::storage::disk::{DirEntry, Disk, DiskFile, EntryKind, FileInfo, OpenMode, Space, not_a_file};
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -167,7 +167,7 @@ impl Disk for SimulatedDisk {
         };
         match &state.tree.nodes[node] {
             Node::File(_) => Ok(Arc::new(SimulatedFile { state: self.state.clone(), node })),
-            Node::Dir(_) => Err(io::ErrorKind::IsADirectory.into()),
+            Node::Dir(_) => Err(not_a_file(path, EntryKind::Dir)),
         }
     }
 
@@ -177,8 +177,10 @@ impl Disk for SimulatedDisk {
         state.faults.call(Call::Info, &kind_of(name))?;
         let node = state.tree.resolve(path)?;
         Ok(match &state.tree.nodes[node] {
-            Node::File(file) => FileInfo { len: file.bytes.len() as u64, is_dir: false, modified_ms: file.modified_ms },
-            Node::Dir(_) => FileInfo { len: 0, is_dir: true, modified_ms: 0 },
+            Node::File(file) => {
+                FileInfo { len: file.bytes.len() as u64, kind: EntryKind::File, modified_ms: file.modified_ms }
+            }
+            Node::Dir(_) => FileInfo { len: 0, kind: EntryKind::Dir, modified_ms: 0 },
         })
     }
 
@@ -188,8 +190,11 @@ impl Disk for SimulatedDisk {
         let kind = state.tree.kind(node);
         state.faults.call(Call::List, &kind)?;
         let Node::Dir(dir) = &state.tree.nodes[node] else { return Err(io::ErrorKind::NotADirectory.into()) };
-        let is_dir = |node: &usize| matches!(state.tree.nodes[*node], Node::Dir(_));
-        Ok(dir.names.iter().map(|(name, node)| DirEntry { name: name.into(), is_dir: is_dir(node) }).collect())
+        let kind = |node: &usize| match state.tree.nodes[*node] {
+            Node::File(_) => EntryKind::File,
+            Node::Dir(_) => EntryKind::Dir,
+        };
+        Ok(dir.names.iter().map(|(name, node)| DirEntry { name: name.into(), kind: kind(node) }).collect())
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
@@ -231,11 +236,7 @@ impl Disk for SimulatedDisk {
         let mut state = self.state.lock();
         let (parent, name) = state.tree.resolve_parent(path)?;
         if !state.tree.dir(parent).names.contains_key(&name) {
-            return Err(if state.faults.is_dead {
-                io::Error::other("the disk is dead")
-            } else {
-                io::ErrorKind::NotFound.into()
-            });
+            return Err(if state.faults.is_dead { faults::dead() } else { io::ErrorKind::NotFound.into() });
         }
         state.faults.call(Call::Remove, &kind_of(&name))?;
         state.tree.change_name(parent, NameChange::Remove(name));

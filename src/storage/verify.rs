@@ -10,6 +10,7 @@
 //! | `.snapshot` | its checksum, its offsets; none is missing that a start would want |
 //! | `leader-epoch-checkpoint` | ascends, and agrees with the batches |
 //! | others | what an interrupted deletion or compaction left |
+//! | all of them | that they are files, and may be read |
 //!
 //! A *fault* is what a broker that wrote everything and closed in order would not leave; a *note* is worth knowing and no
 //! damage, as what a deletion has not removed yet. Memory does not depend on the size of the log, but for what one batch
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 use crate::record::batch::RecordBatch;
 use crate::storage::checkpoint;
-use crate::storage::disk::{Disk, OpenMode};
+use crate::storage::disk::{DirEntry, Disk, OpenMode};
 use crate::storage::file_cache::Directory;
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::leader_epochs::{self, EpochEntry};
@@ -111,8 +112,10 @@ pub struct DamagedStretch {
 pub struct VerifiedLog {
     pub findings: Vec<Finding>,
     pub damaged: Vec<DamagedStretch>,
-    /// The disk did not give all of it: nothing is known of the rest.
+    /// Not all of it could be read: nothing is known of the rest, nor of where the log ends.
     pub is_unreadable: bool,
+    /// Names of files, none of them of records, for which something else stands there.
+    pub no_files: Vec<String>,
     /// Where the first segment begins; `None`: there is none.
     pub first_offset: Option<Offset>,
     /// Behind the last whole batch.
@@ -123,6 +126,14 @@ pub struct VerifiedLog {
     pub batches: u64,
     pub records: u64,
     pub bytes: u64,
+}
+
+impl VerifiedLog {
+    /// Of a log that cannot be looked at.
+    pub fn unreadable(error: io::Error) -> VerifiedLog {
+        let findings = vec![Finding::fault("", None, format!("cannot be read: {error}"), Remedy::None)];
+        VerifiedLog { findings, is_unreadable: true, ..VerifiedLog::default() }
+    }
 }
 
 /// What is known of a log beforehand.
@@ -147,7 +158,7 @@ pub trait VerifyObserver {
 /// For those who do not.
 impl VerifyObserver for () {}
 
-/// Looks at the log in a directory. An error only if the directory itself, or a small file in it, cannot be read.
+/// Looks at the log in a directory. An error only if the directory itself cannot be read.
 pub fn verify(
     disk: &Arc<dyn Disk>,
     params: &VerifyParams,
@@ -200,7 +211,8 @@ impl LogCheck<'_> {
         self.found.segments = segments.len() as u64;
         let Some(first) = self.found.first_offset else {
             self.found.log_end_offset = self.params.log_start_offset;
-            if self.params.was_closed || self.disk.list(&self.params.dir)?.is_empty() {
+            let is_expected = self.params.was_closed || self.disk.list(&self.params.dir)?.is_empty();
+            if is_expected && !self.found.is_unreadable {
                 let what = "there is no segment";
                 self.found.findings.push(Finding::fault("", None, what, Remedy::None));
             }
@@ -221,10 +233,7 @@ impl LogCheck<'_> {
             let limit = self.first_record(behind);
             if let Err(error) = self.segment(*base_offset, *files, Some(*base_offset) == last, limit) {
                 // A bad block, or a file that a running broker has removed: the others can be looked at.
-                let what = format!("cannot be read: {error}");
-                let name = FileName::new(*base_offset, FileKind::Log);
-                self.found.findings.push(Finding::fault(name, None, what, Remedy::None));
-                self.found.is_unreadable = true;
+                self.unreadable(FileName::new(*base_offset, FileKind::Log), &error);
             }
         }
         self.check_epochs(first);
@@ -247,7 +256,8 @@ impl LogCheck<'_> {
     /// The segments, and the offsets of producer snapshots.
     fn list(&mut self) -> io::Result<(BTreeMap<Offset, SegmentFiles>, Vec<Offset>)> {
         let entries = self.disk.list(&self.params.dir)?;
-        let files = entries.iter().filter(|entry| !entry.is_dir);
+        let out_of_reach = self.check_kinds(&entries);
+        let files = entries.iter().filter(|entry| entry.is_file());
         let mut names: Vec<FileName> =
             files.filter_map(|entry| entry.name.to_str()).filter_map(FileName::parse).collect();
         names.sort();
@@ -262,6 +272,8 @@ impl LogCheck<'_> {
             .filter(|name| name.state == FileState::Swap && name.kind == FileKind::Log)
             .map(|name| name.base_offset)
             .collect();
+        // Nor are those of a segment that is out of reach without one.
+        let swapped: Vec<Offset> = swapped.into_iter().chain(out_of_reach).collect();
         let mut snapshots = Vec::new();
         for name in &names {
             match (name.state, name.kind, segments.get_mut(&name.base_offset)) {
@@ -296,6 +308,46 @@ impl LogCheck<'_> {
         Ok((segments, snapshots))
     }
 
+    /// Names what is no file, though it has the name of one. Returns the segments whose records are out of reach for that.
+    fn check_kinds(&mut self, entries: &[DirEntry]) -> Vec<Offset> {
+        let mut out_of_reach = Vec::new();
+        for entry in entries.iter().filter(|entry| !entry.is_file()) {
+            let Some(text) = entry.name.to_str() else { continue };
+            let name = FileName::parse(text);
+            let (what, remedy) = match name {
+                Some(name) if name.holds_records() => {
+                    out_of_reach.push(name.base_offset);
+                    self.found.is_unreadable = true;
+                    let what = "the log cannot be opened until the segment's file is there again";
+                    (format!("is {}, not a file: {what}", entry.kind), Remedy::None)
+                }
+                Some(name) if name.state != FileState::InUse => {
+                    (format!("is {}, not a file", entry.kind), Remedy::Remove)
+                }
+                None if text != leader_epochs::FILE_NAME => continue,
+                _ => (format!("is {}, not a file", entry.kind), Remedy::Rebuild),
+            };
+            if remedy != Remedy::None {
+                self.found.no_files.push(text.to_owned());
+            }
+            self.found.findings.push(Finding::fault(text, None, what, remedy));
+        }
+        out_of_reach
+    }
+
+    /// Says that a file is there, and cannot be read.
+    fn unreadable(&mut self, file: impl ToString, error: &io::Error) {
+        let file = file.to_string();
+        if !self.says(&file) {
+            // The file is named already.
+            let (error, path) = (error.to_string(), self.params.dir.join(&file));
+            let error = error.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&error);
+            let what = format!("cannot be read: {error}");
+            self.found.findings.push(Finding::fault(file, None, what, Remedy::None));
+        }
+        self.found.is_unreadable = true;
+    }
+
     fn read_epochs(&mut self) -> io::Result<()> {
         let name = leader_epochs::FILE_NAME;
         let bytes = match self.disk.read_file(&self.params.dir.join(name), MAX_EPOCHS_SIZE) {
@@ -305,10 +357,15 @@ impl LogCheck<'_> {
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                self.found.findings.push(Finding::fault(name, None, error, Remedy::Rebuild));
+                if !self.says(name) {
+                    self.found.findings.push(Finding::fault(name, None, error, Remedy::Rebuild));
+                }
                 return Ok(());
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                self.unreadable(name, &error);
+                return Ok(());
+            }
         };
         let text = str::from_utf8(&bytes).map_err(|_| checkpoint::CheckpointError::NotText);
         match text.and_then(leader_epochs::decode) {
@@ -343,7 +400,7 @@ impl LogCheck<'_> {
             self.found.findings.push(Finding::fault(name, None, what, Remedy::Rebuild));
         }
         // Both are brought within the log's bounds by every start, and lag behind while the broker runs.
-        if !self.params.was_closed {
+        if !self.params.was_closed || self.found.is_unreadable {
             return;
         }
         let early = self.epochs.first().filter(|entry| entry.start_offset < start).copied();
@@ -369,12 +426,16 @@ impl LogCheck<'_> {
             let name = FileName::new(*offset, FileKind::Snapshot);
             let path = name.path_in(&self.params.dir);
             let wrong = match self.disk.read_file(&path, MAX_SNAPSHOT_SIZE) {
-                Ok(bytes) => snapshot_fault(&bytes, *offset, end),
+                Ok(bytes) => snapshot_fault(&bytes, *offset, if self.found.is_unreadable { *offset } else { end }),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => Some(error.to_string()),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.unreadable(name, &error);
+                    continue;
+                }
             };
             if let Some(what) = wrong {
-                let remedy = if *offset > end { Remedy::Remove } else { Remedy::Rebuild };
+                let is_behind = *offset > end && !self.found.is_unreadable;
+                let remedy = if is_behind { Remedy::Remove } else { Remedy::Rebuild };
                 self.found.findings.push(Finding::fault(name, None, what, remedy));
             }
         }
@@ -385,10 +446,12 @@ impl LogCheck<'_> {
         // The one at the end is written when the log is closed; a damaged end never was one.
         let ends_in_damage =
             self.found.damaged.iter().any(|damage| !damage.is_followed && Some(&damage.base_offset) == bases.last());
-        if bases.first().is_some_and(|first| start.max(*first) < end) && self.params.was_closed && !ends_in_damage {
+        let ends_there = !ends_in_damage && !self.found.is_unreadable;
+        if bases.first().is_some_and(|first| start.max(*first) < end) && self.params.was_closed && ends_there {
             missing.push(end);
         }
-        missing.retain(|offset| !snapshots.contains(offset));
+        let is_there = |offset: &Offset| snapshots.contains(offset) || self.says(&snapshot_name(*offset));
+        missing.retain(|offset| !is_there(offset));
         missing.dedup();
         for offset in missing {
             let name = FileName::new(offset, FileKind::Snapshot);
@@ -396,6 +459,10 @@ impl LogCheck<'_> {
         }
         Ok(())
     }
+}
+
+fn snapshot_name(offset: Offset) -> String {
+    FileName::new(offset, FileKind::Snapshot).to_string()
 }
 
 /// What is wrong with a producer snapshot, if anything is.

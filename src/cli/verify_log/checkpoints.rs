@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use crate::cli::verify_log::said;
 use crate::storage::checkpoint::{
     self, CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, decode_offsets,
 };
@@ -30,6 +31,8 @@ pub(super) struct Checkpoint {
     pub exists: bool,
     /// Why it cannot be read as a whole; `offsets` has what can be read then.
     pub damage: Option<String>,
+    /// It may be what it should, and cannot be read.
+    pub is_unreadable: bool,
     pub offsets: BTreeMap<TopicPartition, Offset>,
 }
 
@@ -52,15 +55,19 @@ impl CheckpointKind {
 }
 
 impl Checkpoint {
-    pub fn read(disk: &dyn Disk, dir: &Path, kind: CheckpointKind) -> io::Result<Checkpoint> {
-        let mut found = Checkpoint { kind, exists: true, damage: None, offsets: BTreeMap::new() };
-        let bytes = match disk.read_file(&dir.join(kind.file_name()), MAX_SIZE) {
+    pub fn read(disk: &dyn Disk, dir: &Path, kind: CheckpointKind) -> Checkpoint {
+        let mut found = Checkpoint { kind, exists: true, damage: None, is_unreadable: false, offsets: BTreeMap::new() };
+        let path = dir.join(kind.file_name());
+        let bytes = match disk.read_file(&path, MAX_SIZE) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Checkpoint { exists: false, ..found }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Checkpoint { exists: false, ..found },
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Ok(Checkpoint { damage: Some(error.to_string()), ..found });
+                return Checkpoint { damage: Some(said(error, &path)), ..found };
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                let damage = Some(format!("cannot be read: {}", said(error, &path)));
+                return Checkpoint { damage, is_unreadable: true, ..found };
+            }
         };
         let decoded = match str::from_utf8(&bytes) {
             Ok(text) => decode_offsets(text).map_err(|error| error.to_string()),
@@ -76,14 +83,15 @@ impl Checkpoint {
                 found.offsets = lines.flatten().collect();
             }
         }
-        Ok(found)
+        found
     }
 
     /// `is_expected`: a broker that was closed has written it.
     pub fn findings(&self, is_expected: bool) -> Option<Finding> {
         let name = self.kind.file_name();
         if let Some(reason) = &self.damage {
-            return Some(Finding::fault(name, None, reason, Remedy::Correct));
+            let remedy = if self.is_unreadable { Remedy::None } else { Remedy::Correct };
+            return Some(Finding::fault(name, None, reason, remedy));
         }
         let is_always_there = matches!(self.kind, CheckpointKind::RecoveryPoint | CheckpointKind::HighWatermark);
         if self.exists || !is_expected || !is_always_there {
@@ -101,7 +109,7 @@ impl Checkpoint {
             let end = log.log_end_offset;
             let (what, remedy) = if offset.0 < 0 {
                 (format!("{partition} is at {offset}, which is no offset"), Remedy::Correct)
-            } else if *offset <= end || log.first_offset.is_none() {
+            } else if *offset <= end || log.first_offset.is_none() || log.is_unreadable {
                 continue;
             } else if self.kind == CheckpointKind::LogStart {
                 let what = format!(

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::cli::verify_log::VerifyError;
 use crate::cli::verify_log::progress::Progress;
 use crate::cli::verify_log::root::{LogDirectory, PartitionDirectory};
+use crate::cli::verify_log::said;
 use crate::metadata::batch::MetadataBatch;
 use crate::metadata::image::{MetadataImage, TopicImage};
 use crate::metadata::log::DIRECTORY;
@@ -62,13 +62,13 @@ impl VerifyObserver for Follow<'_> {
 }
 
 impl MetadataFound {
-    pub fn look(disk: &Arc<dyn Disk>, dir: &LogDirectory, progress: &Progress) -> Result<MetadataFound, VerifyError> {
+    pub fn look(disk: &Arc<dyn Disk>, dir: &LogDirectory, progress: &Progress) -> MetadataFound {
         let path = dir.path.join(DIRECTORY);
-        let io = VerifyError::at(&path);
         let mut findings = Vec::new();
         let mut newest: Option<(SnapshotId, Replay)> = None;
-        let mut names: Vec<String> =
-            disk.list(&path).map_err(&io)?.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect();
+        // Verifying the log says that it cannot be listed.
+        let entries = disk.list(&path).unwrap_or_default();
+        let mut names: Vec<String> = entries.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect();
         names.sort();
         for name in names {
             match SnapshotFile::parse(&name) {
@@ -78,7 +78,10 @@ impl MetadataFound {
                 }
                 Some(SnapshotFile::Complete(id)) => match snapshot::read(&**disk, &path, id) {
                     Ok(replay) => newest = Some((id, replay)),
-                    Err(error) => findings.push(Finding::fault(name, None, error, Remedy::None)),
+                    Err(error) => {
+                        let what = said(error, &path.join(&name));
+                        findings.push(Finding::fault(name, None, what, Remedy::None));
+                    }
                 },
             }
         }
@@ -89,7 +92,7 @@ impl MetadataFound {
         };
         let mut follow = Follow { progress, replay: Some(replay), from, failed: None };
         let params = VerifyParams { dir: path.clone(), log_start_offset: Offset(0), was_closed: dir.was_closed };
-        let mut log = verify(disk, &params, &mut follow).map_err(&io)?;
+        let mut log = verify(disk, &params, &mut follow).unwrap_or_else(VerifiedLog::unreadable);
         let mut is_complete = log.damaged.is_empty() && !log.is_unreadable;
         let first = log.first_offset.unwrap_or_default();
         if first > covered.unwrap_or_default() {
@@ -101,7 +104,7 @@ impl MetadataFound {
             findings.push(Finding::fault("", None, reason, Remedy::None));
             is_complete = false;
         }
-        findings.extend(election_state(&**disk, &path, &log)?);
+        findings.extend(election_state(&**disk, &path, &log));
         // Everything behind damage would have to go with it, and with the metadata the topics.
         let last = log.damaged.last().map(|damage| damage.base_offset);
         let loses_records = log.damaged.iter().any(|damage| damage.is_followed || Some(damage.base_offset) != last);
@@ -123,7 +126,7 @@ impl MetadataFound {
             findings.push(Finding::note("", what, Remedy::None));
         }
         findings.append(&mut log.findings);
-        Ok(MetadataFound { dir: dir.number, path: path.clone(), log, findings, image })
+        MetadataFound { dir: dir.number, path: path.clone(), log, findings, image }
     }
 
     /// Whether the directories hold the logs that this node is given, and no others.
@@ -193,7 +196,13 @@ fn check_topic(topic: &TopicImage, node_id: BrokerId, dirs: &[LogDirectory], fin
         };
         let name = format!("{}-{number}", topic.name);
         if !dirs.iter().flat_map(|dir| &dir.partitions).any(|log| log.dir_name == name) {
-            let what = "missing: the metadata gives this log to this directory";
+            let what = match dir.no_directories.get(&name) {
+                None => "missing: the metadata gives this log to this directory".to_owned(),
+                Some(kind) => format!(
+                    "is {kind}, not a directory: the partition stays offline until its directory is there again; or take this \
+                     away, and the log begins anew"
+                ),
+            };
             findings.push((dir.shown(&name), Finding::fault(name, None, what, Remedy::None)));
         }
     }
@@ -260,9 +269,9 @@ fn check_directory_id(
 }
 
 /// Whether the file that keeps a node from voting twice is there, and not behind the log.
-fn election_state(disk: &dyn Disk, path: &std::path::Path, log: &VerifiedLog) -> Result<Option<Finding>, VerifyError> {
+fn election_state(disk: &dyn Disk, path: &std::path::Path, log: &VerifiedLog) -> Option<Finding> {
     let name = state_file::FILE_NAME;
-    Ok(match ElectionState::read(disk, path) {
+    match ElectionState::read(disk, path) {
         Ok(Some(state)) => log.last_epoch.filter(|last| last.0 > state.epoch).map(|last| {
             let what = format!("is of epoch {}, the log is of epoch {last}", state.epoch);
             Finding::fault(name, None, what, Remedy::None)
@@ -271,7 +280,8 @@ fn election_state(disk: &dyn Disk, path: &std::path::Path, log: &VerifiedLog) ->
             let what = format!("missing: the node may vote again in an epoch up to {last}");
             Finding::fault(name, None, what, Remedy::None)
         }),
-        Err(StateFileError::Io { path, source }) => return Err(VerifyError::Io { path, source }),
-        Err(error @ StateFileError::Malformed { .. }) => Some(Finding::fault(name, None, error, Remedy::None)),
-    })
+        Err(error @ (StateFileError::Io { .. } | StateFileError::Malformed { .. })) => {
+            Some(Finding::fault(name, None, said(error, &path.join(name)), Remedy::None))
+        }
+    }
 }

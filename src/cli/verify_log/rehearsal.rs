@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::storage::disk::{DirEntry, Disk, DiskFile, FileInfo, OpenMode, Space};
+use crate::storage::disk::{DirEntry, Disk, DiskFile, EntryKind, FileInfo, OpenMode, Space, not_a_file};
 
 /// What becomes of a file that is really there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +77,9 @@ impl State {
 }
 
 impl RehearsalDisk {
-    pub fn new(real: Arc<dyn Disk>) -> RehearsalDisk {
-        RehearsalDisk { real, files: Mutex::new(BTreeMap::new()) }
+    /// `gone`: what is taken away before.
+    pub fn new(real: Arc<dyn Disk>, gone: impl IntoIterator<Item = PathBuf>) -> RehearsalDisk {
+        RehearsalDisk { real, files: Mutex::new(gone.into_iter().map(|path| (path, None)).collect()) }
     }
 
     /// What is there now under a name.
@@ -87,7 +88,10 @@ impl RehearsalDisk {
         if let Some(known) = files.get(path) {
             return known.clone().ok_or_else(|| io::ErrorKind::NotFound.into());
         }
-        let len = self.real.info(path)?.len;
+        let FileInfo { len, kind, .. } = self.real.info(path)?;
+        if kind != EntryKind::File {
+            return Err(not_a_file(path, kind));
+        }
         let state = Mutex::new(State { len, real_len: len, ..State::default() });
         let content = Arc::new(Content { origin: Some(path.to_owned()), state });
         files.insert(path.to_owned(), Some(content.clone()));
@@ -111,7 +115,7 @@ impl RehearsalDisk {
             }
         }
         for (path, now) in files.iter() {
-            let Ok(FileInfo { len, is_dir: false, .. }) = self.real.info(path) else { continue };
+            let Ok(FileInfo { len, kind: EntryKind::File, .. }) = self.real.info(path) else { continue };
             if whole.contains(path) {
                 continue;
             }
@@ -150,7 +154,7 @@ impl Disk for RehearsalDisk {
             let content = known.as_ref().ok_or(io::ErrorKind::NotFound)?;
             let modified_ms =
                 content.origin.as_ref().map_or(Ok(0), |origin| self.real.info(origin).map(|info| info.modified_ms))?;
-            return Ok(FileInfo { len: content.state.lock().len, is_dir: false, modified_ms });
+            return Ok(FileInfo { len: content.state.lock().len, kind: EntryKind::File, modified_ms });
         }
         self.real.info(path)
     }
@@ -161,7 +165,7 @@ impl Disk for RehearsalDisk {
             let Some(name) = path.file_name() else { continue };
             entries.retain(|entry| entry.name != name);
             if now.is_some() {
-                entries.push(DirEntry { name: name.to_owned(), is_dir: false });
+                entries.push(DirEntry { name: name.to_owned(), kind: EntryKind::File });
             }
         }
         Ok(entries)
@@ -322,7 +326,7 @@ mod tests {
             }
             let real = RealDisk::new();
             let before = content(&*real, dir);
-            let rehearsal = RehearsalDisk::new(real.clone());
+            let rehearsal = RehearsalDisk::new(real.clone(), []);
             steps.iter().for_each(|step| take(&rehearsal, dir, step));
             prop_assert_eq!(&content(&*real, dir), &before);
             let changes = rehearsal.changes().unwrap();

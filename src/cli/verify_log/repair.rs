@@ -3,7 +3,10 @@
 //! A log is repaired by its recovery, as after a crash and with nothing trusted: it cuts off or takes out what is no
 //! records, and makes indexes, snapshots and epochs anew. That is rehearsed first ([`crate::cli::verify_log::rehearsal`]), so
 //! that a dry run says what a repair does, and what is going to change is copied: files as they are, of segments that stay the
-//! stretches that go. Copies of what did not change in the end are removed again.
+//! stretches that go. Copies of what did not change in the end are removed again. What stands in the place of a file and is none is
+//! moved there first.
+//!
+//! What cannot be repaired is told, and the rest is done.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,6 +39,8 @@ use crate::types::{Offset, TopicId, TopicPartition};
 
 /// Files that a repair has open at the same time.
 const OPEN_FILES: usize = 100;
+/// What is said of something that is moved to the backup as it is.
+const TAKEN_AWAY: &str = "moved to the backup";
 /// What is copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
@@ -56,11 +61,14 @@ pub(super) struct Repairs<'a> {
     /// Missing or unreadable `partition.metadata`, and the id that belongs there.
     topic_ids: Vec<(&'a LogDirectory, String, TopicId)>,
     checkpoints: Vec<(&'a LogDirectory, CheckpointKind)>,
+    /// What is only to be taken away.
+    unwanted: Vec<(&'a LogDirectory, &'a str)>,
 }
 
 impl<'a> Repairs<'a> {
     pub fn plan(report: &'a Report) -> Repairs<'a> {
-        let mut repairs = Repairs { logs: Vec::new(), topic_ids: Vec::new(), checkpoints: Vec::new() };
+        let mut repairs =
+            Repairs { logs: Vec::new(), topic_ids: Vec::new(), checkpoints: Vec::new(), unwanted: Vec::new() };
         for log in &report.logs {
             let dir = &report.dirs[log.dir];
             let is_current = dir
@@ -103,13 +111,16 @@ impl<'a> Repairs<'a> {
     }
 
     fn plan_directory(&mut self, report: &'a Report, dir: &'a LogDirectory) {
+        self.unwanted.extend(dir.unwanted.iter().map(|name| (dir, name.as_str())));
         let node_id = dir.properties.as_ref().and_then(|properties| properties.node_id);
         for log in dir.partitions.iter().filter(|log| log.topic_id.is_none() && log.name.kind == DirectoryKind::Current)
         {
             let topic_id = report.metadata.as_ref().zip(node_id);
             let topic_id = topic_id.and_then(|(metadata, node_id)| metadata.topic_id_of(log, node_id));
+            let logs = report.logs.iter().map(|checked| (&checked.path, &checked.found));
+            let metadata_log = report.metadata.iter().map(|metadata| (&metadata.path, &metadata.log));
             let has_log =
-                report.logs.iter().any(|checked| checked.path == log.path && checked.found.first_offset.is_some());
+                logs.chain(metadata_log).any(|(path, found)| *path == log.path && found.first_offset.is_some());
             if let Some(topic_id) = topic_id.filter(|_| has_log) {
                 self.topic_ids.push((dir, log.dir_name.clone(), topic_id));
             }
@@ -124,18 +135,26 @@ impl<'a> Repairs<'a> {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.logs.is_empty() && self.topic_ids.is_empty() && self.checkpoints.is_empty()
+        self.logs.is_empty() && self.topic_ids.is_empty() && self.checkpoints.is_empty() && self.unwanted.is_empty()
     }
 
     /// Says what would be done.
     pub fn print_plan(&self, disk: &Arc<dyn Disk>, report: &Report, out: &mut dyn Write) -> Result<(), VerifyError> {
         let progress = Arc::new(Progress::new(self.logs.iter().map(|log| log.found.bytes).sum()));
         for log in &self.logs {
-            let (said, ..) = rehearse(disk, log, progress.clone())?;
+            let rehearsed = rehearse(disk, log, progress.clone());
             progress.clear();
-            for said in said {
-                writeln!(out, "would  {}", log.dir.shown(&format!("{}/{said}", log.name)))?;
+            match rehearsed {
+                Ok((said, ..)) => {
+                    for said in log.taken_away().chain(said) {
+                        writeln!(out, "would  {}", log.dir.shown(&format!("{}/{said}", log.name)))?;
+                    }
+                }
+                Err(error) => writeln!(out, "would  fail: {error}")?,
             }
+        }
+        for (dir, name) in &self.unwanted {
+            writeln!(out, "would  {}: {TAKEN_AWAY}", dir.shown(name))?;
         }
         for (dir, name, topic_id) in &self.topic_ids {
             let file = dir.shown(&format!("{name}/{}", partition_metadata::FILE_NAME));
@@ -168,38 +187,76 @@ impl<'a> Repairs<'a> {
         // Each is read twice.
         let progress = Arc::new(Progress::new(2 * sizes));
         for log in &self.logs {
-            let backup = &backups[&log.dir.number];
-            let io = VerifyError::at(&log.path);
-            let (_, changes, report) = rehearse(disk, log, progress.clone())?;
-            let kept = backup.keep_log(disk, &changes, &report)?;
-            let all_done = recover(disk, log, progress.clone());
+            let done = log.carry_out(disk, &backups[&log.dir.number], &progress);
             progress.clear();
-            let (all_done, _) = all_done.map_err(&io)?;
-            for done in all_done {
-                writeln!(out, "done   {}", log.dir.shown(&format!("{}/{done}", log.name)))?;
-            }
-            backup.forget_unchanged(&kept)?;
+            let done = done.map(|done| done.into_iter().map(|done| format!("{}/{done}", log.name)).collect());
+            tell(log.dir, done, out)?;
+        }
+        for (dir, name) in &self.unwanted {
+            let done = backups[&dir.number].take_away(&dir.path.join(name));
+            tell(dir, done.map(|()| vec![format!("{name}: {TAKEN_AWAY}")]), out)?;
         }
         for (dir, name, topic_id) in &self.topic_ids {
-            let file = format!("{name}/{}", partition_metadata::FILE_NAME);
             let path = dir.path.join(name);
-            backups[&dir.number].keep_file(&path.join(partition_metadata::FILE_NAME))?;
-            partition_metadata::write(&**disk, &path, *topic_id).map_err(VerifyError::at(&path))?;
-            writeln!(out, "done   {}: made anew with topic id {topic_id}", dir.shown(&file))?;
+            let done = backups[&dir.number].keep_file(&path.join(partition_metadata::FILE_NAME)).and_then(|_| {
+                partition_metadata::write(&**disk, &path, *topic_id).map_err(VerifyError::at(&path))?;
+                Ok(vec![format!("{name}/{}: made anew with topic id {topic_id}", partition_metadata::FILE_NAME)])
+            });
+            tell(dir, done, out)?;
         }
         for (dir, kind) in &self.checkpoints {
             let path = dir.path.join(kind.file_name());
-            backups[&dir.number].keep_file(&path)?;
-            let offsets = corrected(report, dir, *kind);
-            let file = OffsetCheckpointFile::new(disk.clone(), &dir.path, kind.file_name());
-            file.write(&offsets).map_err(VerifyError::at(&path))?;
-            writeln!(out, "done   {}: corrected, {} entries", dir.shown(kind.file_name()), offsets.len())?;
+            let done = backups[&dir.number].keep_file(&path).and_then(|_| {
+                let offsets = corrected(report, dir, *kind);
+                let file = OffsetCheckpointFile::new(disk.clone(), &dir.path, kind.file_name());
+                file.write(&offsets).map_err(VerifyError::at(&path))?;
+                Ok(vec![format!("{}: corrected, {} entries", kind.file_name(), offsets.len())])
+            });
+            tell(dir, done, out)?;
         }
         for backup in backups.values().filter(|backup| backup.path.exists()) {
             writeln!(out, "what was removed or replaced is in {}", backup.path.display())?;
         }
         Ok(())
     }
+}
+
+impl LogRepair<'_> {
+    /// What is said of the things that go first.
+    fn taken_away(&self) -> impl Iterator<Item = String> {
+        self.found.no_files.iter().map(|file| format!("{file}: {TAKEN_AWAY}"))
+    }
+
+    /// Returns what was done.
+    fn carry_out(
+        &self,
+        disk: &Arc<dyn Disk>,
+        backup: &Backup,
+        progress: &Arc<Progress>,
+    ) -> Result<Vec<String>, VerifyError> {
+        let (_, changes, report) = rehearse(disk, self, progress.clone())?;
+        for file in &self.found.no_files {
+            backup.take_away(&self.path.join(file))?;
+        }
+        let kept = backup.keep_log(disk, &changes, &report)?;
+        let (done, _) = recover(disk, self, progress.clone()).map_err(VerifyError::at(&self.path))?;
+        backup.forget_unchanged(&kept)?;
+        Ok(self.taken_away().chain(done).collect())
+    }
+}
+
+/// Says what was done in a directory, or that it could not be.
+fn tell(dir: &LogDirectory, done: Result<Vec<String>, VerifyError>, out: &mut dyn Write) -> Result<(), VerifyError> {
+    match done {
+        Err(error @ VerifyError::Output(_)) => return Err(error),
+        Err(error) => writeln!(out, "failed {error}")?,
+        Ok(done) => {
+            for done in done {
+                writeln!(out, "done   {}", dir.shown(&done))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn is_curable(finding: &Finding) -> bool {
@@ -244,7 +301,8 @@ fn rehearse(
     log: &LogRepair<'_>,
     progress: Arc<Progress>,
 ) -> Result<(Vec<String>, Vec<Change>, RecoveryReport), VerifyError> {
-    let rehearsal = Arc::new(RehearsalDisk::new(disk.clone()));
+    let gone = log.found.no_files.iter().map(|file| log.path.join(file));
+    let rehearsal = Arc::new(RehearsalDisk::new(disk.clone(), gone));
     let on: Arc<dyn Disk> = rehearsal.clone();
     let rehearsed = recover(&on, log, progress).and_then(|(done, report)| Ok((done, rehearsal.changes()?, report)));
     rehearsed.map_err(VerifyError::at(&log.path))
@@ -289,7 +347,10 @@ fn recover(
     let mut done: Vec<String> =
         report.repairs.iter().map(|repair| format!("{}: {}: {}", repair.file, repair.found, repair.done)).collect();
     // A recovery does not speak of what it makes anew in any case.
-    let is_told = |finding: &&&Finding| report.repairs.iter().any(|repair| repair.file == finding.file);
+    let is_told = |finding: &&&Finding| {
+        report.repairs.iter().any(|repair| repair.file == finding.file)
+            || finding.remedy == Remedy::Remove && log.found.no_files.contains(&finding.file)
+    };
     for finding in log.findings.iter().filter(|finding| !is_told(finding)) {
         let what = match finding.remedy {
             Remedy::Rebuild => "made anew",
@@ -302,6 +363,26 @@ fn recover(
         done.push(format!("{}: {what}", finding.file));
     }
     Ok((done, report))
+}
+
+/// Copies whatever it is to another volume. A FIFO, a socket, a device hold nothing.
+fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    let kind = from.symlink_metadata()?.file_type();
+    if kind.is_symlink() {
+        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
+    }
+    if kind.is_file() {
+        fs::copy(from, to)?;
+        return fs::File::open(to)?.sync_all();
+    }
+    if kind.is_dir() {
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let name = entry?.file_name();
+            copy_tree(&from.join(&name), &to.join(&name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Where a directory's files are kept before they change. Made with the first of them.
@@ -335,10 +416,27 @@ impl Backup {
         Ok(place)
     }
 
-    /// Copies a file, if it is there. Durable on return.
+    /// Moves something here that is no file of the log's, or no file at all.
+    fn take_away(&self, path: &Path) -> Result<(), VerifyError> {
+        let place = self.place(path)?;
+        let moved = match fs::rename(path, &place) {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                copy_tree(path, &place).and_then(|()| match path.symlink_metadata()?.is_dir() {
+                    true => fs::remove_dir_all(path),
+                    false => fs::remove_file(path),
+                })
+            }
+            renamed => renamed,
+        };
+        moved.map_err(VerifyError::at(path))
+    }
+
+    /// Copies a file, if it is there; what stands there and is none is moved. Durable on return.
     fn keep_file(&self, path: &Path) -> Result<Option<PathBuf>, VerifyError> {
-        if !path.exists() {
-            return Ok(None);
+        match (path.metadata(), path.symlink_metadata()) {
+            (Ok(metadata), _) if metadata.is_file() => {}
+            (_, Err(_)) => return Ok(None),
+            (_, Ok(_)) => return self.take_away(path).map(|()| None),
         }
         let place = self.place(path)?;
         fs::copy(path, &place).map_err(VerifyError::at(path))?;

@@ -4,17 +4,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cli::verify_log::VerifyError;
 use crate::cli::verify_log::checkpoints::{Checkpoint, CheckpointKind};
+use crate::cli::verify_log::{VerifyError, said};
 use crate::metadata::log::DIRECTORY as METADATA_DIRECTORY;
 use crate::metadata::snapshot::{self, BOOTSTRAP_FILE};
-use crate::storage::checkpoint::{CLEAN_SHUTDOWN, CleanShutdownFile};
+use crate::storage::checkpoint::{
+    CLEAN_SHUTDOWN, CLEANER_OFFSETS, CleanShutdownFile, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS,
+};
+use crate::storage::dir_lock::FILE_NAME as LOCK_FILE;
 use crate::storage::directory_name::{DirectoryKind, DirectoryName, METADATA_TOPIC, REMOTE_INDEX_CACHE};
-use crate::storage::disk::Disk;
+use crate::storage::disk::{Disk, EntryKind, is_set_aside};
 use crate::storage::meta_properties::{self, MetaProperties};
 use crate::storage::partition_metadata;
 use crate::storage::verify::{Finding, Remedy, VerifiedLog, size_of};
 use crate::types::{Offset, TopicId, TopicPartition};
+
+/// Files of which it is said elsewhere that they are none.
+const FILES: [&str; 5] =
+    [meta_properties::FILE_NAME, RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANER_OFFSETS];
 
 /// A directory of a partition.
 pub(super) struct PartitionDirectory {
@@ -37,6 +44,10 @@ pub(super) struct LogDirectory {
     pub partitions: Vec<PartitionDirectory>,
     pub has_metadata_log: bool,
     pub checkpoints: BTreeMap<CheckpointKind, Checkpoint>,
+    /// What has the name of a partition's directory, and is none.
+    pub no_directories: BTreeMap<String, EntryKind>,
+    /// Names of what nobody needs, or stands in the place of a file, and a repair takes away.
+    pub unwanted: Vec<String>,
     /// Of all logs.
     pub bytes: u64,
 }
@@ -52,16 +63,23 @@ impl LogDirectory {
     ) -> Result<(LogDirectory, Vec<Finding>), VerifyError> {
         let io = VerifyError::at(path);
         let mut findings = Vec::new();
-        let was_closed = !is_in_use && CleanShutdownFile::new(disk.clone(), path).exists().map_err(&io)?;
+        let was_closed = !is_in_use && CleanShutdownFile::new(disk.clone(), path).exists().map_err(io)?;
         let properties = match MetaProperties::read(&**disk, path) {
-            Ok(Some(properties)) => Some(properties),
+            Ok(Some(properties)) => {
+                if properties.cluster_id.is_none() {
+                    let what = "does not say which cluster the logs are of: no broker starts with them then";
+                    findings.push(Finding::fault(meta_properties::FILE_NAME, None, what, Remedy::None));
+                }
+                Some(properties)
+            }
             Ok(None) => {
                 let what = "missing: without it nobody knows which node and cluster the logs are of";
                 findings.push(Finding::fault(meta_properties::FILE_NAME, None, what, Remedy::None));
                 None
             }
             Err(error) => {
-                findings.push(Finding::fault(meta_properties::FILE_NAME, None, error, Remedy::None));
+                let what = said(error, &path.join(meta_properties::FILE_NAME));
+                findings.push(Finding::fault(meta_properties::FILE_NAME, None, what, Remedy::None));
                 None
             }
         };
@@ -73,6 +91,8 @@ impl LogDirectory {
             partitions: Vec::new(),
             has_metadata_log: false,
             checkpoints: BTreeMap::new(),
+            no_directories: BTreeMap::new(),
+            unwanted: Vec::new(),
             bytes: 0,
             properties,
         };
@@ -82,35 +102,54 @@ impl LogDirectory {
         }
         let has_logs = dir.partitions.iter().any(|log| &*log.name.topic_partition.topic != METADATA_TOPIC);
         for kind in CheckpointKind::ALL {
-            let checkpoint = Checkpoint::read(&**disk, path, kind).map_err(&io)?;
+            let checkpoint = Checkpoint::read(&**disk, path, kind);
             findings.extend(checkpoint.findings(was_closed && has_logs));
             dir.checkpoints.insert(kind, checkpoint);
         }
-        if !was_closed && !is_in_use && has_logs {
+        if !was_closed && !is_in_use && has_logs && !dir.unwanted.iter().any(|name| name == CLEAN_SHUTDOWN) {
             let what = "missing: the broker did not end in order, and will look at what it had not flushed";
             findings.push(Finding::note(CLEAN_SHUTDOWN, what, Remedy::None));
         }
         match snapshot::read_bootstrap(&**disk, path) {
+            _ if dir.unwanted.iter().any(|name| name == BOOTSTRAP_FILE) => {}
             Ok(None) if dir.has_metadata_log => {
                 let what = "missing: it is needed for a cluster's first start only";
                 findings.push(Finding::note(BOOTSTRAP_FILE, what, Remedy::None));
             }
             Ok(_) => {}
-            Err(error) => findings.push(Finding::fault(BOOTSTRAP_FILE, None, error, Remedy::None)),
+            Err(error) => {
+                let what = said(error, &path.join(BOOTSTRAP_FILE));
+                findings.push(Finding::fault(BOOTSTRAP_FILE, None, what, Remedy::None));
+            }
         }
         Ok((dir, findings))
     }
 
     fn list(&mut self, disk: &Arc<dyn Disk>, findings: &mut Vec<Finding>) -> Result<(), VerifyError> {
-        let io = VerifyError::at(&self.path);
-        let mut entries = disk.list(&self.path).map_err(&io)?;
-        entries.retain(|entry| entry.is_dir);
+        let mut entries = disk.list(&self.path).map_err(VerifyError::at(&self.path))?;
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         for entry in entries {
             let path = self.path.join(&entry.name);
             let shown = entry.name.to_string_lossy().into_owned();
-            let Some(name) = entry.name.to_str().and_then(DirectoryName::parse) else {
-                if shown != REMOTE_INDEX_CACHE {
+            let name = entry.name.to_str().and_then(DirectoryName::parse);
+            if !entry.is_file() && [CLEAN_SHUTDOWN, LOCK_FILE, BOOTSTRAP_FILE].contains(&&*shown) {
+                let what = format!("is {}, not a file", entry.kind);
+                findings.push(Finding::fault(&shown, None, what, Remedy::Remove));
+                self.unwanted.push(shown);
+                continue;
+            }
+            if !entry.is_dir() {
+                if name.is_some_and(|name| name.kind == DirectoryKind::Current) {
+                    self.no_directories.insert(shown, entry.kind);
+                }
+                continue;
+            }
+            let Some(name) = name else {
+                if is_set_aside(&shown) {
+                    let what = "stood in the place of a file, and was set aside: Kafka does not start with it";
+                    findings.push(Finding::fault(&shown, None, what, Remedy::Remove));
+                    self.unwanted.push(shown);
+                } else if !FILES.contains(&&*shown) && shown != REMOTE_INDEX_CACHE {
                     let what = "is no partition's directory: Kafka does not start with it";
                     findings.push(Finding::fault(shown, None, what, Remedy::None));
                 }
@@ -127,7 +166,8 @@ impl LogDirectory {
                     findings.push(Finding::note(&shown, what, Remedy::None));
                 }
             }
-            self.bytes += size_of(&**disk, &path).map_err(VerifyError::at(&path))?;
+            // What cannot be looked at is told when it is looked into.
+            self.bytes += size_of(&**disk, &path).unwrap_or(0);
             let file = format!("{shown}/{}", partition_metadata::FILE_NAME);
             let topic_id = match partition_metadata::read(&**disk, &path) {
                 Ok(Some(topic_id)) => Some(topic_id),
@@ -137,18 +177,35 @@ impl LogDirectory {
                     findings.push(Finding::fault(file, None, "missing", Remedy::Rebuild));
                     None
                 }
-                Err(partition_metadata::PartitionMetadataError::Io(source)) => {
-                    return Err(VerifyError::Io { path, source });
+                Err(error @ partition_metadata::PartitionMetadataError::Io(_)) => {
+                    let error = said(error, &path.join(partition_metadata::FILE_NAME));
+                    let what = format!("cannot be read: {error}");
+                    findings.push(Finding::fault(file, None, what, Remedy::None));
+                    None
                 }
                 Err(error) => {
-                    findings.push(Finding::fault(file, None, error, Remedy::Rebuild));
+                    let what = said(error, &path.join(partition_metadata::FILE_NAME));
+                    findings.push(Finding::fault(file, None, what, Remedy::Rebuild));
                     None
                 }
             };
             self.has_metadata_log |= shown == METADATA_DIRECTORY;
             self.partitions.push(PartitionDirectory { name, dir_name: shown, path, topic_id });
         }
+        self.check_futures(findings);
         Ok(())
+    }
+
+    /// A move leads to another directory: what lies beside the log itself is of no move.
+    fn check_futures(&mut self, findings: &mut Vec<Finding>) {
+        for copy in self.partitions.iter().filter(|log| log.name.kind == DirectoryKind::Future) {
+            let current = copy.name.topic_partition.to_string();
+            if self.partitions.iter().any(|log| log.dir_name == current) {
+                let what = format!("is a copy of {current} beside it, where no move leads: a start does not use it");
+                findings.push(Finding::fault(&copy.dir_name, None, what, Remedy::Remove));
+                self.unwanted.push(copy.dir_name.clone());
+            }
+        }
     }
 
     /// A path in this directory as it is printed.

@@ -76,10 +76,32 @@ fn a_file_is_replaced_and_a_damaged_one_counts_as_absent() {
         std::fs::write(&path, damage).unwrap();
         assert!(checkpoint.read().unwrap().is_empty());
     }
-    // A disk that fails is not the same as a damaged file.
+    // Nor is something else in its place; it makes room for what is written.
     std::fs::remove_file(&path).unwrap();
-    std::fs::create_dir(&path).unwrap();
-    assert!(checkpoint.read().is_err());
+    std::fs::create_dir_all(path.join("x")).unwrap();
+    assert!(checkpoint.read().unwrap().is_empty());
+    std::fs::create_dir(dir.path().join("recovery-point-offset-checkpoint.tmp")).unwrap();
+    checkpoint.write(&first).unwrap();
+    assert_eq!(checkpoint.read().unwrap(), first);
+    assert!(dir.path().join("recovery-point-offset-checkpoint.set-aside/x").exists());
+    // What cannot be asked for is not the same as a damaged file.
+    let below = OffsetCheckpointFile::new(RealDisk::new(), &path, RECOVERY_POINTS);
+    assert!(below.read().is_err());
+}
+
+#[test]
+fn a_marker_that_is_no_file_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let marker = CleanShutdownFile::new(RealDisk::new(), dir.path());
+    std::fs::create_dir_all(dir.path().join(CLEAN_SHUTDOWN).join("x")).unwrap();
+    assert!(!marker.exists().unwrap());
+    assert_eq!(marker.read_broker_epoch(), None);
+    marker.delete().unwrap();
+    marker.write(57).unwrap();
+    assert!(marker.exists().unwrap());
+    assert!(dir.path().join(".kafka_cleanshutdown.set-aside/x").exists());
+    marker.delete().unwrap();
+    assert!(!marker.exists().unwrap());
 }
 
 #[test]

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use tracing::{debug, warn};
 
 use super::directory::LogDir;
+use super::unopened::NotedOffsets;
 use super::{LogManager, Stage};
 use crate::storage::disk::is_full;
 use crate::storage::known_bugs::{self, KnownBug};
@@ -73,10 +74,14 @@ impl LogManager {
         for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
             self.checkpointed(dir, "high watermarks", || {
                 dir.high_watermarks.write(|| {
-                    self.noted_in(dir, |partition, log| {
-                        // A copy that is being made may not reach so far.
-                        Some((*high_watermarks.get(partition)?).min(log.log_end_offset()))
-                    })
+                    self.noted_in(
+                        dir,
+                        |partition, noted| high_watermarks.get(partition).copied().or(noted.high_watermark),
+                        |partition, log| {
+                            // A copy that is being made may not reach so far.
+                            Some((*high_watermarks.get(partition)?).min(log.log_end_offset()))
+                        },
+                    )
                 })
             });
         }
@@ -103,7 +108,7 @@ impl LogManager {
             true => log.log_end_offset(),
             false => log.note_recovery_point(),
         };
-        dir.recovery_points.write(|| self.noted_in(dir, |_, log| Some(point(log))))
+        dir.recovery_points.write(|| self.noted_in(dir, |_, noted| noted.recovery_point, |_, log| Some(point(log))))
     }
 
     pub(super) fn checkpoint_log_start_offsets_in(&self, dir: &Arc<LogDir>) {
@@ -119,24 +124,31 @@ impl LogManager {
 
     fn write_log_start_offsets(&self, dir: &LogDir) -> io::Result<()> {
         dir.log_start_offsets.write(|| {
-            self.noted_in(dir, |_, log| {
-                let first_segment = log.segments().first()?.base_offset;
-                let start = log.note_log_start_offset();
-                (start > first_segment).then_some(start)
-            })
+            self.noted_in(
+                dir,
+                |_, noted| noted.log_start_offset,
+                |_, log| {
+                    let first_segment = log.segments().first()?.base_offset;
+                    let start = log.note_log_start_offset();
+                    (start > first_segment).then_some(start)
+                },
+            )
         })
     }
 
-    /// An offset of each log in a directory that has one; `None`: the directory has failed meanwhile, and its logs are not known
+    /// An offset of each log in a directory that has one, and of those that could not be opened the one that was noted; `None`: the directory has failed meanwhile, and its logs are not known
     /// any more. What was noted of them is to stay.
     fn noted_in(
         &self,
         dir: &LogDir,
+        unopened: impl Fn(&TopicPartition, &NotedOffsets) -> Option<Offset>,
         offset: impl Fn(&TopicPartition, &Log) -> Option<Offset>,
     ) -> Option<BTreeMap<TopicPartition, Offset>> {
         let logs = self.logs_in(dir.id).into_iter();
         let noted = logs.filter_map(|(partition, log)| offset(&partition, &log).map(|offset| (partition, offset)));
-        let noted = noted.collect();
+        let kept = self.unopened_in(dir.id).into_iter();
+        let kept = kept.filter_map(|(partition, noted)| unopened(&partition, &noted).map(|offset| (partition, offset)));
+        let noted = kept.chain(noted).collect();
         dir.is_online().then_some(noted)
     }
 
@@ -152,7 +164,8 @@ impl LogManager {
 
     pub(super) fn checkpoint_cleaner_offsets_in(&self, dir: &Arc<LogDir>) {
         self.checkpointed(dir, "cleaner offsets", || {
-            dir.cleaner_offsets.write(|| self.noted_in(dir, |_, log| log.cleaned_offset()))
+            dir.cleaner_offsets
+                .write(|| self.noted_in(dir, |_, noted| noted.cleaned_offset, |_, log| log.cleaned_offset()))
         });
     }
 
@@ -163,6 +176,7 @@ impl LogManager {
             return;
         }
         let logs = self.logs_in(dir.id);
+        let unopened = self.unopened_in(dir.id);
         if !dir.is_online() {
             // Its logs are gone from here, not from it.
             return;
@@ -180,7 +194,7 @@ impl LogManager {
             self.checkpointed(dir, "offsets without those of deleted logs", || {
                 let mut offsets = checkpoint.read()?;
                 let noted = offsets.len();
-                offsets.retain(|partition, _| logs.contains_key(partition));
+                offsets.retain(|partition, _| logs.contains_key(partition) || unopened.contains_key(partition));
                 match offsets.len() < noted {
                     true => checkpoint.write(|| Some(offsets)),
                     false => Ok(()),

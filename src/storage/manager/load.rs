@@ -14,10 +14,13 @@
 //! | `-future` | opened, for the move to another directory to go on; as the partition's log if there is no other and the
 //! | | metadata names its directory, or no directory is missing that might have it |
 //! | a partition for the second time | see [`LogManager::settle_duplicate`] |
+//! | `-future` beside the partition itself | removed, if it goes no further; else renamed to `-stray` |
+//! | a partition whose log cannot be opened, or that is no directory | stays offline, see [`super::unopened`] |
 //! | the metadata log, `remote-log-index-cache` | left |
 //! | anything else | left, with a warning |
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,9 +30,11 @@ use parking_lot::Mutex;
 use tracing::{debug, error, info, warn};
 
 use super::directory::LogDir;
-use super::{HostedLog, LogManager, NotHosted, Stage, for_each_in_parallel};
+use super::unopened::{NotedOffsets, Unopened};
+use super::{HostedLog, LogLookupError, LogManager, NotHosted, Stage, for_each_in_parallel};
 use crate::config::TopicConfig;
 use crate::storage::directory_name::{DirectoryKind, DirectoryName, METADATA_TOPIC, REMOTE_INDEX_CACHE, name_for};
+use crate::storage::disk::concerns_file;
 use crate::storage::file_cache::Directory;
 use crate::storage::leader_epochs::LeaderEpochFileCache;
 use crate::storage::log::{Log, LogOpenError, LogParams};
@@ -66,6 +71,8 @@ pub struct LoadReport {
     pub loaded: usize,
     /// Directories that became stray now.
     pub strays: Vec<PathBuf>,
+    /// Partitions whose log could not be opened.
+    pub unopened: Vec<TopicPartition>,
     /// Directories that belong to nobody known.
     pub foreign: Vec<PathBuf>,
     /// Log directories that were not closed in order.
@@ -81,6 +88,8 @@ struct Loading<'a> {
     duplicates: Mutex<BTreeMap<TopicPartition, Duplicates>>,
     /// Where the metadata wants the partitions of future logs.
     futures: Mutex<Vec<(TopicPartition, Option<DirectoryId>)>>,
+    /// What could not be opened; `true`: a copy.
+    unopened: Mutex<Vec<(TopicPartition, bool, Unopened)>>,
     total: usize,
     loaded: AtomicUsize,
 }
@@ -96,9 +105,7 @@ struct Duplicates {
 struct Job {
     path: PathBuf,
     partition: TopicPartition,
-    recovery_point: Offset,
-    log_start_offset: Offset,
-    cleaned_offset: Option<Offset>,
+    noted: NotedOffsets,
     clean_shutdown: bool,
     is_future: bool,
 }
@@ -114,9 +121,10 @@ impl LogManager {
         assert_eq!(*self.stage.read(), Stage::Opened, "logs are loaded once");
         let began = self.context.clock.monotonic();
         let mut report = LoadReport::default();
+        let mut no_directories = Vec::new();
         let mut queues = Vec::new();
         for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
-            match self.list(dir, &mut report) {
+            match self.list(dir, &mut report, &mut no_directories) {
                 Ok(jobs) => {
                     let clean_shutdown = jobs.first().is_none_or(|job| job.clean_shutdown);
                     events(LoadEvent::Began { dir: &dir.path, logs: jobs.len(), clean_shutdown });
@@ -131,6 +139,7 @@ impl LogManager {
             report: Mutex::new(report),
             duplicates: Mutex::default(),
             futures: Mutex::default(),
+            unopened: Mutex::default(),
             total: queues.iter().map(|(_, jobs)| jobs.len()).sum(),
             loaded: AtomicUsize::new(0),
         };
@@ -144,29 +153,46 @@ impl LogManager {
         for (partition, Duplicates { logs, named }) in loading.duplicates.into_inner() {
             self.settle_duplicates(&partition, logs, named);
         }
+        // Else whoever is asked for the partition would make an empty log.
+        let is_wanted = |(partition, ..): &(TopicPartition, bool, Unopened)| assigned(partition, None).is_some();
+        let unopened = loading.unopened.into_inner().into_iter().chain(no_directories.into_iter().filter(is_wanted));
+        let unopened = self.settle_unopened(unopened.collect());
         self.settle_futures(loading.futures.into_inner());
         dirs.iter().filter(|dir| dir.is_online()).for_each(|dir| dir.set_recovered());
+        self.keep_unclean();
         *self.stage.write() = Stage::Loaded;
         dirs.iter().filter(|dir| dir.is_online()).for_each(|dir| self.correct_checkpoints(dir));
         let mut report = loading.report.into_inner();
         report.loaded = loading.loaded.into_inner();
+        report.unopened = unopened;
         report.took = self.context.clock.monotonic().saturating_sub(began);
         report
     }
 
-    /// Future logs without a current one take its place, unless that may lie in a directory that is missing.
+    /// Future logs without a current one take its place, unless that may lie in a directory that is missing, or cannot be opened.
+    /// Those that lie beside it are of no use: a move leads to another directory.
     fn settle_futures(self: &Arc<Self>, futures: Vec<(TopicPartition, Option<DirectoryId>)>) {
         for (partition, named) in futures {
             let directory = self.logs.read().future.get(&partition).map(|hosted| hosted.dir.id);
+            if directory.is_some() && directory == self.directory_of(&partition) {
+                self.settle_future_beside(&partition);
+                continue;
+            }
             let is_wanted = named.is_some() && directory == named;
-            if self.get(&partition).is_err() && (is_wanted || !self.has_offline_dirs()) {
+            let is_gone = matches!(self.get(&partition), Err(LogLookupError::Unknown));
+            if is_gone && (is_wanted || !self.has_offline_dirs()) {
                 self.promote_abandoned(&partition);
             }
         }
     }
 
     /// Sorts what is in a directory; returns the logs to be opened.
-    fn list(self: &Arc<Self>, dir: &Arc<LogDir>, report: &mut LoadReport) -> std::io::Result<Vec<Job>> {
+    fn list(
+        self: &Arc<Self>,
+        dir: &Arc<LogDir>,
+        report: &mut LoadReport,
+        no_directories: &mut Vec<(TopicPartition, bool, Unopened)>,
+    ) -> io::Result<Vec<Job>> {
         // If this process dies while it loads, the next one must recover.
         let clean_shutdown = dir.take_marker()?;
         if !clean_shutdown {
@@ -177,9 +203,24 @@ impl LogManager {
         let log_start_offsets = dir.log_start_offsets.read()?;
         let cleaned_offsets = dir.cleaner_offsets.read()?;
         let mut jobs = Vec::new();
-        for entry in self.context.disk.list(&dir.path)?.into_iter().filter(|entry| entry.is_dir) {
+        for entry in self.context.disk.list(&dir.path)? {
             let path = dir.path.join(&entry.name);
-            let Some(name) = entry.name.to_str().and_then(DirectoryName::parse) else {
+            let name = entry.name.to_str().and_then(DirectoryName::parse);
+            if !entry.is_dir() {
+                if let Some(DirectoryName { topic_partition, kind: DirectoryKind::Current }) = name {
+                    let reason = format!("{} is {}, not a directory", path.display(), entry.kind);
+                    let noted = NotedOffsets {
+                        recovery_point: recovery_points.get(&topic_partition).copied(),
+                        log_start_offset: log_start_offsets.get(&topic_partition).copied(),
+                        cleaned_offset: cleaned_offsets.get(&topic_partition).copied(),
+                        high_watermark: None,
+                    };
+                    let unopened = Unopened { dir: dir.clone(), path, is_dir: false, clean_shutdown, reason, noted };
+                    no_directories.push((topic_partition, false, unopened));
+                }
+                continue;
+            }
+            let Some(name) = name else {
                 if entry.name != REMOTE_INDEX_CACHE {
                     warn!(path = %path.display(), "directory is none of a partition and left alone");
                     report.foreign.push(path);
@@ -190,9 +231,12 @@ impl LogManager {
             match name.kind {
                 DirectoryKind::Current if &*partition.topic == METADATA_TOPIC => {}
                 DirectoryKind::Current | DirectoryKind::Future => jobs.push(Job {
-                    recovery_point: recovery_points.get(&partition).copied().unwrap_or_default(),
-                    log_start_offset: log_start_offsets.get(&partition).copied().unwrap_or_default(),
-                    cleaned_offset: cleaned_offsets.get(&partition).copied(),
+                    noted: NotedOffsets {
+                        recovery_point: recovery_points.get(&partition).copied(),
+                        log_start_offset: log_start_offsets.get(&partition).copied(),
+                        cleaned_offset: cleaned_offsets.get(&partition).copied(),
+                        high_watermark: None,
+                    },
                     path,
                     partition,
                     clean_shutdown,
@@ -220,10 +264,8 @@ impl LogManager {
         let (topic_id, lacks_id) = match partition_metadata::read(&*self.context.disk, path) {
             Ok(Some(topic_id)) => (topic_id, None),
             // A copy of which nothing was written yet.
-            Ok(None) if job.is_future => return self.discard(dir, &job),
-            Err(PartitionMetadataError::Io(error)) => {
-                return self.take_offline(dir, &format!("{}: {error}", path.display()));
-            }
+            Ok(None) if job.is_future => return self.discard(dir, &job, loading),
+            Err(PartitionMetadataError::Io(error)) => return self.not_loaded(dir, &job, &error, loading),
             unknown => {
                 let found = unknown.err().map_or_else(|| "missing".to_owned(), |error| error.to_string());
                 match self.give_topic_id(&job, loading) {
@@ -231,7 +273,7 @@ impl LogManager {
                     Ok(None) => {
                         return self.set_aside(dir, &job, &format!("its topic id is not known: {found}"), loading);
                     }
-                    Err(error) => return self.take_offline(dir, &format!("{}: {error}", path.display())),
+                    Err(error) => return self.not_loaded(dir, &job, &error, loading),
                 }
             }
         };
@@ -244,23 +286,23 @@ impl LogManager {
             dir: path.clone(),
             topic_partition: partition.clone(),
             config: hosted.config,
-            log_start_offset: job.log_start_offset,
-            recovery_point: job.recovery_point,
+            log_start_offset: job.noted.log_start_offset.unwrap_or_default(),
+            recovery_point: job.noted.recovery_point.unwrap_or_default(),
             clean_shutdown: job.clean_shutdown,
             damage: hosted.damage,
             producers: *self.producers.read(),
             progress: Some(Arc::new(move |step| events(LoadEvent::Recovering { partition: &recovering, step }))),
-            on_failure: Some(self.failure_handler(dir)),
+            on_failure: Some(self.failure_handler(partition, dir)),
         };
         let (log, mut report) = match Log::open(&self.context, params) {
             Ok(opened) => opened,
-            Err(error @ LogOpenError::Io { .. }) => return self.take_offline(dir, &error.to_string()),
+            Err(LogOpenError::Io { source, .. }) => return self.not_loaded(dir, &job, &source, loading),
         };
         if let Some(found) = lacks_id {
             let done = "gave it the id of the topic of this name: nobody else has its records";
             report.repairs.push(Repair { file: partition_metadata::FILE_NAME.to_owned(), found, done });
         }
-        if let Some(offset) = job.cleaned_offset {
+        if let Some(offset) = job.noted.cleaned_offset {
             let is_compacted = log.config().cleanup_policy.compact;
             match (Offset(0)..=log.log_end_offset()).contains(&offset) {
                 true => log.restore_cleaned_offset(offset),
@@ -273,8 +315,9 @@ impl LogManager {
         }
         self.follow_truncations(&log, dir);
         warn_of_repairs(partition, &report);
-        if log.log_end_offset() < job.recovery_point {
-            warn!(%partition, log_end_offset = %log.log_end_offset(), on_disk = %job.recovery_point,
+        let on_disk = job.noted.recovery_point.unwrap_or_default();
+        if log.log_end_offset() < on_disk {
+            warn!(%partition, log_end_offset = %log.log_end_offset(), %on_disk,
                 "the log ends before what was on disk: records are lost");
         }
         dir.log_count.fetch_add(1, Ordering::Relaxed);
@@ -294,7 +337,7 @@ impl LogManager {
 
     /// Whose log it is where the file that says so is missing or damaged: that of the topic of this name, if there is no other replica to
     /// get the records from, and no epoch in it tells that it is older than the topic.
-    fn give_topic_id(&self, job: &Job, loading: &Loading<'_>) -> std::io::Result<Option<TopicId>> {
+    fn give_topic_id(&self, job: &Job, loading: &Loading<'_>) -> io::Result<Option<TopicId>> {
         let hosted = (loading.assigned)(&job.partition, None);
         let Some(hosted) = hosted.filter(|hosted| hosted.damage == DamagePolicy::KeepReadable && !job.is_future) else {
             return Ok(None);
@@ -315,20 +358,40 @@ impl LogManager {
                 error!(partition = %job.partition, path = %stray.display(), %reason, "log is stray and set aside");
                 loading.report.lock().strays.push(stray);
             }
-            Err(error) => self.take_offline(dir, &format!("{}: {error}", job.path.display())),
+            Err(error) => self.not_loaded(dir, job, &error, loading),
         }
     }
 
     /// Removes the directory of a copy that was only begun; its log is elsewhere.
-    fn discard(&self, dir: &Arc<LogDir>, job: &Job) {
+    fn discard(&self, dir: &Arc<LogDir>, job: &Job, loading: &Loading<'_>) {
         let deleted = dir.path.join(name_for(&job.partition, DirectoryKind::Deleted).to_string());
         match self.context.disk.rename(&job.path, &deleted) {
             Ok(()) => self.remove_later(deleted),
-            Err(error) => self.take_offline(dir, &format!("{}: {error}", job.path.display())),
+            Err(error) => self.not_loaded(dir, job, &error, loading),
         }
     }
 
-    fn remove_later(&self, path: PathBuf) {
+    /// A log cannot be opened: it is offline, or its whole directory if that has failed.
+    fn not_loaded(&self, dir: &Arc<LogDir>, job: &Job, error: &io::Error, loading: &Loading<'_>) {
+        let reason = match error.to_string() {
+            text if text.contains(&*job.path.to_string_lossy()) => text,
+            text => format!("{}: {text}", job.path.display()),
+        };
+        if !concerns_file(error) {
+            return self.take_offline(dir, &reason);
+        }
+        let unopened = Unopened {
+            dir: dir.clone(),
+            path: job.path.clone(),
+            is_dir: true,
+            clean_shutdown: job.clean_shutdown,
+            reason,
+            noted: job.noted,
+        };
+        loading.unopened.lock().push((job.partition.clone(), job.is_future, unopened));
+    }
+
+    pub(super) fn remove_later(&self, path: PathBuf) {
         info!(path = %path.display(), "deletion of a log goes on");
         let disk = self.context.disk.clone();
         let delay = Duration::from_millis(self.file_delete_delay_ms.load(Ordering::Relaxed).max(0) as u64);

@@ -16,7 +16,7 @@ use super::directory::LogDir;
 use super::{Busy, HostedLog, LogManager, NewLog, Stage};
 use crate::clock::Clock;
 use crate::storage::directory_name::{DirectoryKind, MAX_LENGTH, name_for, untruncated_length};
-use crate::storage::disk::is_full;
+use crate::storage::disk::{concerns_file, is_full};
 use crate::storage::log::{Confirmations, HandoverError, Log, LogOpenError};
 use crate::storage::recovery::DamagePolicy;
 use crate::types::{DirectoryId, Offset, TopicId, TopicPartition};
@@ -194,11 +194,11 @@ impl LogManager {
         let (current, future, is_offline) = {
             let logs = self.logs.read();
             let (current, future) = (logs.open.get(topic_partition), logs.future.get(topic_partition));
-            (current.cloned(), future.cloned(), logs.offline.contains(topic_partition))
+            (current.cloned(), future.cloned(), logs.is_offline(topic_partition))
         };
         let Some(current) = current else {
             return Err(match is_offline {
-                true => MoveError::Storage("the log is in a log directory that is offline".to_owned()),
+                true => MoveError::Storage("the log is offline".to_owned()),
                 false => MoveError::NoLog,
             });
         };
@@ -221,6 +221,7 @@ impl LogManager {
                 let LogOpenError::Io { source, .. } = &error;
                 match is_full(source) {
                     true => dir.tell_full(source),
+                    false if concerns_file(source) => {}
                     false => self.take_offline(dir, &error.to_string()),
                 }
                 return Err(MoveError::Storage(error.to_string()));
@@ -379,12 +380,30 @@ impl LogManager {
         }
     }
 
+    /// Ends a move to the directory in which the log lies, which nobody began.
+    pub(super) fn settle_future_beside(&self, topic_partition: &TopicPartition) {
+        let (current, future) = {
+            let mut logs = self.logs.write();
+            let Some(current) = logs.open.get(topic_partition).cloned() else { return };
+            let Some(future) = logs.future.remove(topic_partition) else { return };
+            (current, future)
+        };
+        let reach = |hosted: &HostedLog| (hosted.log.latest_epoch(), hosted.log.log_end_offset());
+        let goes_further = reach(&future) > reach(&current);
+        warn!(partition = %topic_partition, copy = %future.log.dir().display(), goes_further,
+            "a copy of a log lies beside it, where no move leads: it is not used");
+        match goes_further {
+            true => self.set_log_aside(topic_partition, &future),
+            false => self.remove_log(topic_partition, &future),
+        }
+    }
+
     /// Of two logs of a partition the one that is not used, but may have records that the other one lacks.
     fn set_log_aside(&self, topic_partition: &TopicPartition, other: &HostedLog) {
         other.dir.log_count.fetch_sub(1, Ordering::Relaxed);
         match other.log.set_aside() {
             Ok(stray) => {
-                error!(partition = %topic_partition, path = %stray.display(), "the log that ends earlier is set aside")
+                error!(partition = %topic_partition, path = %stray.display(), "the log that is not used is set aside")
             }
             Err(error) => self.take_offline(&other.dir, &error.to_string()),
         }

@@ -2,6 +2,7 @@
 
 mod moving;
 mod side_by_side;
+mod unopened;
 
 use std::fs;
 use std::io::{self, IoSlice};
@@ -596,7 +597,7 @@ fn the_next_directory_is_tried_when_one_fails() {
     assert_eq!(node.failures.lock().len(), 1);
     node.disk.fail_below(node.root.path());
     let error = manager.get_or_create(&partition("t", 1), new_log(TopicId::random())).err().unwrap();
-    assert!(matches!(&error, CreateError::Storage { reason, .. } if reason.contains("the disk is broken")), "{error}");
+    assert!(matches!(&error, CreateError::Storage { reason, .. } if reason.contains("Input/output error")), "{error}");
     assert_eq!(node.failures.lock()[1].online, 0);
     assert_eq!(manager.get(&partition("t", 0)).err(), Some(LogLookupError::Offline));
 }
@@ -708,7 +709,7 @@ fn check_room(room_left: &AtomicI64) -> io::Result<()> {
 
 fn check(failing: &RwLock<Option<PathBuf>>, path: &Path) -> io::Result<()> {
     match failing.read().as_ref().is_some_and(|dir| path.starts_with(dir)) {
-        true => Err(io::Error::other("the disk is broken")),
+        true => Err(io::Error::from_raw_os_error(libc::EIO)),
         false => Ok(()),
     }
 }

@@ -152,7 +152,7 @@ fn a_directory_that_lost_its_file_is_not_formatted() {
             if let Some(text) = text {
                 std::fs::write(dir.join(FILE_NAME), text).unwrap();
             }
-            let lost = EnsembleError::NotNew { dir: dir.clone(), found: log.to_owned() };
+            let lost = EnsembleError::NotNew { dir: dir.clone(), found: log.to_owned(), has_file: text.is_some() };
             assert_eq!(verify(), Err(lost), "{text:?}");
         }
         MetaProperties::new("cluster", BrokerId(1), DirectoryId::random()).write(&*disk, dir, NOW_MS).unwrap();

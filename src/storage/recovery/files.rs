@@ -6,14 +6,17 @@
 //!   belong to the same, unfinished, exchange.
 //! - `.swap`: compaction had finished: the segments that it replaces are removed, and it takes their place.
 //! - an index without its segment: removed.
+//! - what is no file: where records should be, the log is not opened; else it is set aside, and made anew.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::storage::disk::OpenMode;
+use crate::storage::disk::{DirEntry, OpenMode, not_a_file};
 use crate::storage::file_name::{FileKind, FileName, FileState};
+use crate::storage::leader_epochs;
 use crate::storage::log::Wait;
 use crate::storage::recovery::Recovery;
 use crate::storage::scan::{HeaderScan, ScanError};
@@ -28,7 +31,8 @@ impl Recovery<'_> {
     pub(super) fn tidy_directory(&mut self) -> io::Result<Found> {
         let dir = self.dir.path();
         let entries = self.context.disk.list(&dir)?;
-        let names = entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| entry.name.to_str());
+        let lost_txn_indexes = self.set_aside_what_is_no_file(&dir, &entries)?;
+        let names = entries.iter().filter(|entry| entry.is_file()).filter_map(|entry| entry.name.to_str());
         let mut names: Vec<FileName> = names.filter_map(FileName::parse).collect();
         names.sort();
         // What was renamed before a kill may have its old name after a power loss. Nothing that took its place then may be gone.
@@ -66,7 +70,35 @@ impl Recovery<'_> {
                 }
             }
         }
+        self.lost_txn_indexes
+            .extend(lost_txn_indexes.into_iter().filter(|base_offset| found.contains_key(base_offset)));
         Ok(found)
+    }
+
+    /// Makes room for what is made anew. Records that are not to be had are no reason to go on without them: they may be on a volume that
+    /// is missing. Returns the segments whose transaction index went.
+    fn set_aside_what_is_no_file(&mut self, dir: &Path, entries: &[DirEntry]) -> io::Result<Vec<Offset>> {
+        let mut odd: Vec<(&DirEntry, Option<FileName>)> = Vec::new();
+        for entry in entries.iter().filter(|entry| !entry.is_file()) {
+            let Some(text) = entry.name.to_str() else { continue };
+            let name = FileName::parse(text);
+            if name.is_some_and(FileName::holds_records) {
+                return Err(not_a_file(&dir.join(&entry.name), entry.kind));
+            }
+            if name.is_some() || text == leader_epochs::FILE_NAME {
+                odd.push((entry, name));
+            }
+        }
+        let mut lost_txn_indexes = Vec::new();
+        for (entry, name) in odd {
+            self.context.disk.set_aside(&dir.join(&entry.name))?;
+            self.has_new_names = true;
+            self.repaired(entry.name.to_string_lossy(), format!("is {}, not a file", entry.kind), "set it aside");
+            if let Some(name) = name.filter(|name| name.kind == FileKind::TxnIndex && name.state == FileState::InUse) {
+                lost_txn_indexes.push(name.base_offset);
+            }
+        }
+        Ok(lost_txn_indexes)
     }
 
     fn remove_file(&mut self, name: FileName) -> io::Result<()> {

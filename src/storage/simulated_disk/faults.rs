@@ -109,10 +109,14 @@ pub struct Faults {
     pub coverage: Coverage,
 }
 
+/// What every call gets that comes after the end.
+pub fn dead() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENXIO)
+}
+
 impl Faults {
     /// Counts a call, and lets it fail if it is to. What fails has changed nothing.
     pub fn call(&mut self, call: Call, kind: &str) -> io::Result<()> {
-        let dead = || io::Error::other("the disk is dead");
         if self.is_dead {
             return Err(dead());
         }

@@ -47,8 +47,10 @@ impl Wrong {
     }
 }
 
-/// The file's bytes, of which the last entry may be cut off; none if it is not there.
-fn read(disk: &dyn Disk, dir: &Path, name: FileName, exists: bool) -> io::Result<(Vec<u8>, Option<String>)> {
+/// The file's bytes, of which the last entry may be cut off, and what is wrong with it as a whole; none if it is not there.
+pub(super) type Bytes = (Vec<u8>, Option<String>);
+
+pub(super) fn read(disk: &dyn Disk, dir: &Path, name: FileName, exists: bool) -> io::Result<Bytes> {
     if !exists {
         return Ok((Vec::new(), None));
     }
@@ -105,9 +107,8 @@ pub(super) struct OffsetIndexCheck {
 }
 
 impl OffsetIndexCheck {
-    pub fn open(disk: &dyn Disk, dir: &Path, name: FileName, exists: bool) -> io::Result<OffsetIndexCheck> {
+    pub fn new(name: FileName, (bytes, unreadable): Bytes, exists: bool) -> OffsetIndexCheck {
         let mut wrong = Wrong::new(name);
-        let (bytes, unreadable) = read(disk, dir, name, exists)?;
         if let Some(what) = unreadable {
             wrong.add(None, || what);
         }
@@ -119,7 +120,7 @@ impl OffsetIndexCheck {
             |entry| entry.0 >= 0 && entry.1 >= 0,
             &mut wrong,
         );
-        Ok(OffsetIndexCheck { base_offset: name.base_offset, exists, entries, next: 0, named: Offset(-1), wrong })
+        OffsetIndexCheck { base_offset: name.base_offset, exists, entries, next: 0, named: Offset(-1), wrong }
     }
 
     /// A batch begins at `position`.
@@ -192,9 +193,8 @@ pub(super) struct TimeIndexCheck {
 }
 
 impl TimeIndexCheck {
-    pub fn open(disk: &dyn Disk, dir: &Path, name: FileName, exists: bool) -> io::Result<TimeIndexCheck> {
+    pub fn new(name: FileName, (bytes, unreadable): Bytes, exists: bool) -> TimeIndexCheck {
         let mut wrong = Wrong::new(name);
-        let (bytes, unreadable) = read(disk, dir, name, exists)?;
         if let Some(what) = unreadable {
             wrong.add(None, || what);
         }
@@ -207,7 +207,7 @@ impl TimeIndexCheck {
             &mut wrong,
         );
         let base_offset = name.base_offset;
-        Ok(TimeIndexCheck { base_offset, exists, entries, next: 0, max_timestamp: NO_TIMESTAMP, wrong })
+        TimeIndexCheck { base_offset, exists, entries, next: 0, max_timestamp: NO_TIMESTAMP, wrong }
     }
 
     pub fn batch(&mut self, frame: &Frame) {
@@ -271,9 +271,8 @@ pub(super) struct TxnIndexCheck {
 }
 
 impl TxnIndexCheck {
-    pub fn open(disk: &dyn Disk, dir: &Path, name: FileName, exists: bool) -> io::Result<TxnIndexCheck> {
+    pub fn new(name: FileName, (bytes, unreadable): Bytes) -> TxnIndexCheck {
         let mut wrong = Wrong::new(name);
-        let (bytes, unreadable) = read(disk, dir, name, exists)?;
         if let Some(what) = unreadable {
             wrong.add(None, || what);
         }
@@ -301,7 +300,7 @@ impl TxnIndexCheck {
             }
             break;
         }
-        Ok(TxnIndexCheck { entries, next: 0, wrong })
+        TxnIndexCheck { entries, next: 0, wrong }
     }
 
     /// `aborted`: the transaction that the batch aborts, as far as that follows from the batches before.

@@ -10,7 +10,7 @@ use crate::storage::file_name::{FileKind, FileName};
 use crate::storage::leader_epochs;
 use crate::storage::log::append::producer_batch;
 use crate::storage::scan::{Frame, FullScan, ScanError};
-use crate::storage::verify::indexes::{OffsetIndexCheck, TimeIndexCheck, TxnIndexCheck};
+use crate::storage::verify::indexes::{self, OffsetIndexCheck, TimeIndexCheck, TxnIndexCheck};
 use crate::storage::verify::{DamagedStretch, Finding, LogCheck, MAX_FINDINGS, Remedy, SegmentFiles};
 use crate::types::{LeaderEpoch, Offset};
 
@@ -47,17 +47,25 @@ impl LogCheck<'_> {
         let name = FileName::new(base_offset, FileKind::Log);
         let file = self.disk.open(&name.path_in(&self.params.dir), OpenMode::Read)?;
         let size = file.file_len()?;
-        let of = |kind| FileName::new(base_offset, kind);
-        let mut indexes = Indexes {
-            offsets: OffsetIndexCheck::open(
-                self.disk,
-                &self.params.dir,
-                of(FileKind::OffsetIndex),
-                files.offset_index,
-            )?,
-            times: TimeIndexCheck::open(self.disk, &self.params.dir, of(FileKind::TimeIndex), files.time_index)?,
-            aborted: TxnIndexCheck::open(self.disk, &self.params.dir, of(FileKind::TxnIndex), files.txn_index)?,
+        let (disk, dir) = (self.disk, &self.params.dir);
+        let mut unreadable = Vec::new();
+        // One that cannot be read is told, and the batches are looked at without it.
+        let mut read = |kind, exists| {
+            let name = FileName::new(base_offset, kind);
+            let bytes = indexes::read(disk, dir, name, exists).unwrap_or_else(|error| {
+                unreadable.push((name, error));
+                Default::default()
+            });
+            (name, bytes)
         };
+        let (name_of_offsets, bytes) = read(FileKind::OffsetIndex, files.offset_index);
+        let offsets = OffsetIndexCheck::new(name_of_offsets, bytes, files.offset_index);
+        let (name_of_times, bytes) = read(FileKind::TimeIndex, files.time_index);
+        let times = TimeIndexCheck::new(name_of_times, bytes, files.time_index);
+        let (name_of_aborted, bytes) = read(FileKind::TxnIndex, files.txn_index);
+        let aborted = TxnIndexCheck::new(name_of_aborted, bytes);
+        let mut indexes = Indexes { offsets, times, aborted };
+        unreadable.iter().for_each(|(name, error)| self.unreadable(name, error));
         let mut buffers = Buffers::default();
         let mut scan = FullScan::new(&*file, base_offset, 0, size, base_offset).before(limit);
         let (mut told, mut damaged) = (0, 0);
@@ -103,7 +111,10 @@ impl LogCheck<'_> {
             indexes.times.finish(size, is_sealed, damaged > 0),
             indexes.aborted.finish(damaged > 0),
         ];
-        self.found.findings.extend(wrong.into_iter().flatten());
+        // Of what is no file, or cannot be read, that was said already.
+        let wrong = wrong.into_iter().flatten().filter(|finding| !self.says(&finding.file));
+        let wrong: Vec<Finding> = wrong.collect();
+        self.found.findings.extend(wrong);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ fn found(name: &str) -> BTreeMap<String, VerifiedLog> {
     let starts = OffsetCheckpointFile::new(disk.clone(), &fixture.data(), LOG_START_OFFSETS).read().unwrap();
     let was_closed = CleanShutdownFile::new(disk.clone(), &fixture.data()).exists().unwrap();
     let mut found = BTreeMap::new();
-    for entry in disk.list(&fixture.data()).unwrap().into_iter().filter(|entry| entry.is_dir) {
+    for entry in disk.list(&fixture.data()).unwrap().into_iter().filter(|entry| entry.is_dir()) {
         let dir = entry.name.to_str().unwrap().to_owned();
         let Some(parsed) = DirectoryName::parse(&dir) else { continue };
         let params = VerifyParams {

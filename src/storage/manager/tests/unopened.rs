@@ -1,0 +1,106 @@
+//! Logs that are offline alone, for want of a file and not of a disk.
+
+use super::*;
+use crate::storage::log::ChangeError;
+
+/// Logs `t-0` and `t-1` in the directory `a`, of 5 records each.
+fn two_logs(node: &Node) -> Arc<LogManager> {
+    let (manager, _) = node.start();
+    for n in 0..2 {
+        let new = NewLog { directory: Some(node.ids[0]), ..new_log(hosted().topic_id) };
+        append(&manager.get_or_create(&partition("t", n), new).unwrap(), 5);
+    }
+    manager
+}
+
+/// A file that stood in the way of the next segment took the directory offline, and a node with one directory down.
+#[test]
+fn a_log_that_fails_for_a_file_of_its_own_is_offline_alone() {
+    let node = Node::new();
+    let manager = two_logs(&node);
+    let log = manager.get(&partition("t", 0)).unwrap();
+    log.flush(Offset(5)).unwrap();
+    fs::create_dir(node.path("a/t-0/00000000000000000005.log")).unwrap();
+    assert!(matches!(log.roll(), Err(ChangeError::Io(_))));
+    assert_eq!(manager.get(&partition("t", 0)).err(), Some(LogLookupError::Offline));
+    let again = manager.get_or_create(&partition("t", 0), new_log(hosted().topic_id));
+    assert!(matches!(again, Err(CreateError::Unopened(_))));
+    append(&manager.get(&partition("t", 1)).unwrap(), 5);
+    assert!(node.failures.lock().is_empty() && !manager.has_offline_dirs());
+
+    // What is known of it is kept, and the next start looks at it as after a crash.
+    let high_watermarks: BTreeMap<_, _> = [(partition("t", 0), Offset(4)), (partition("t", 1), Offset(10))].into();
+    manager.checkpoint_recovery_points();
+    manager.shutdown(5, &high_watermarks);
+    drop(log);
+    assert_eq!(node.text(&format!("a/{HIGH_WATERMARKS}")), "0\n2\nt 0 4\nt 1 10\n");
+    assert_eq!(node.text(&format!("a/{RECOVERY_POINTS}")), "0\n2\nt 0 5\nt 1 10\n");
+    assert!(!node.path("a").join(CLEAN_SHUTDOWN).exists() && node.path("b").join(CLEAN_SHUTDOWN).exists());
+
+    let node = node.reborn();
+    let (manager, report) = node.start();
+    assert_eq!(report.unopened, [partition("t", 0)]);
+    manager.shutdown(5, &high_watermarks);
+    assert_eq!(node.text(&format!("a/{HIGH_WATERMARKS}")), "0\n2\nt 0 4\nt 1 10\n");
+    fs::remove_dir(node.path("a/t-0/00000000000000000005.log")).unwrap();
+    let node = node.reborn();
+    let (manager, report) = node.start();
+    assert_eq!(report.unopened, []);
+    assert_eq!(manager.get(&partition("t", 0)).unwrap().log_end_offset(), Offset(5));
+    manager.shutdown(5, &high_watermarks);
+    assert!(node.path("a").join(CLEAN_SHUTDOWN).exists());
+}
+
+#[test]
+fn a_topic_whose_log_cannot_be_opened_can_be_deleted_and_made_again() {
+    let node = Node::new();
+    two_logs(&node).shutdown(5, &BTreeMap::new());
+    fs::remove_file(node.path("a/t-0/00000000000000000000.log")).unwrap();
+    fs::create_dir(node.path("a/t-0/00000000000000000000.log")).unwrap();
+    let node = node.reborn();
+    let (manager, _) = node.start();
+    assert_eq!(manager.delete(&[partition("t", 0)]), []);
+    assert_eq!(manager.get(&partition("t", 0)).err(), Some(LogLookupError::Unknown));
+    node.background.run_pending(Duration::from_secs(100));
+    let new = NewLog { directory: Some(node.ids[0]), ..new_log(TopicId::random()) };
+    assert_eq!(manager.get_or_create(&partition("t", 0), new).unwrap().log_end_offset(), Offset(0));
+    assert!(!node.files("a").iter().any(|name| name.ends_with("-delete")));
+    assert_eq!(node.text(&format!("a/{RECOVERY_POINTS}")), "0\n1\nt 1 5\n");
+}
+
+/// Of two logs of a partition, which a move has left, one cannot be opened: it may be the one that goes further.
+#[test]
+fn the_other_log_of_a_partition_does_not_take_the_place_of_one_that_cannot_be_opened() {
+    let node = Node::new();
+    two_logs(&node).shutdown(5, &BTreeMap::new());
+    fs::create_dir(node.path("b/t-0")).unwrap();
+    for name in node.files("a/t-0") {
+        fs::copy(node.path("a/t-0").join(&name), node.path("b/t-0").join(&name)).unwrap();
+    }
+    fs::rename(node.path("a/t-0/00000000000000000000.log"), node.path("kept")).unwrap();
+    fs::create_dir(node.path("a/t-0/00000000000000000000.log")).unwrap();
+    let node = node.reborn();
+    let (manager, report) = node.start();
+    assert_eq!(report.unopened, [partition("t", 0)]);
+    assert_eq!(manager.get(&partition("t", 0)).err(), Some(LogLookupError::Offline));
+    assert_eq!(manager.get(&partition("t", 1)).unwrap().log_end_offset(), Offset(5));
+    manager.shutdown(5, &BTreeMap::new());
+    fs::remove_dir(node.path("a/t-0/00000000000000000000.log")).unwrap();
+    fs::rename(node.path("kept"), node.path("a/t-0/00000000000000000000.log")).unwrap();
+    let node = node.reborn();
+    let (manager, report) = node.start();
+    assert_eq!(report.unopened, []);
+    assert_eq!(manager.get(&partition("t", 0)).unwrap().log_end_offset(), Offset(5));
+}
+
+/// What stands where the directory of a new log is to be made.
+#[test]
+fn a_name_that_is_taken_refuses_one_log_and_no_directory() {
+    let node = Node::new();
+    let manager = two_logs(&node);
+    fs::write(node.path("a/u-0"), "somebody's").unwrap();
+    let new = NewLog { directory: Some(node.ids[0]), ..new_log(TopicId::random()) };
+    assert!(matches!(manager.get_or_create(&partition("u", 0), new), Err(CreateError::Storage { .. })));
+    assert!(node.failures.lock().is_empty());
+    assert!(manager.get(&partition("t", 0)).is_ok());
+}
