@@ -125,6 +125,27 @@ ROOT_HEAD = """
 Directories of two such topics, `d` and `e`, that were closed in order.
 """
 
+NO_FILES = """\
+## What is no file
+A directory, a FIFO, a socket, a device, a symbolic link to nothing or in a circle, where a file or a directory should be; a link that leads to
+one is as good as that. Nothing waits for it, and the other partitions serve. The tests of `ottla verify-log` have each of them in each place.
+
+| in the place of | Ottla |
+|---|---|
+| `.index`, `.timeindex`, `.txnindex`, `.snapshot`, `leader-epoch-checkpoint`, what ends in `.deleted` or `.cleaned` | 0..102, 100/90; renamed to `….set-aside`, and made anew from the records |
+| `partition.metadata` | as if there were none |
+| a `.log`; the directory of a partition | the partition is offline (KAFKA_STORAGE_ERROR) until it is put right and the broker started again: the records may be on a volume that is missing. Nothing of it is changed, and its topic can be deleted |
+| the checkpoints in the root, `.kafka_cleanshutdown`, `.lock`, `bootstrap.checkpoint` | as if there were none; a directory is renamed to `….set-aside` when the file is written |
+| `meta.properties`, `quorum-state`, the `.log` of `__cluster_metadata-0`, itself | does not start, and says which |
+
+A file of a partition that the broker may not read (its permissions) is no reason to make it anew: the partition is offline, from the start on or,
+of a closed segment in a directory that was closed, when somebody needs it. In the root the node does not start, and says which. So it is with
+a file that is gone, or something else, by the time that an open log needs it: that log is offline, and no other.
+
+A copy of a move, `d-0.…-future`, beside `d-0` itself, where no move leads, is removed, or set aside as `-stray` if it goes further. In Kafka it
+cannot take the place of the log, and the directory fails.
+"""
+
 TOLD_HEAD = """
 ## What the log says
 At WARN or ERROR, until all has been read once; of partitions in the directory that was closed, or, if it says nothing there, in the one of the broker that was
@@ -177,6 +198,7 @@ def page(outcomes):
     root = list(root_rows(outcomes, root_reasons, told, silent))
     lines = [HEAD + "\n" + str(reasons), "| partition | damage | Kafka, closed | Kafka, killed | Ottla, closed | Ottla, killed |", "|---|---|---|---|---|---|", *partitions,
              ROOT_HEAD + "\n" + str(root_reasons), "| directory | damage | Kafka | Ottla |", "|---|---|---|---|", *root,
+             "\n" + NO_FILES.rstrip("\n"),
              TOLD_HEAD + "| | |", "|---|---|", *told, SILENT + ", ".join(silent) + "."]
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 
