@@ -839,3 +839,33 @@ impl DiskFile for FailingFile {
         self.file.fd()
     }
 }
+
+#[test]
+fn logs_are_loaded_by_as_many_threads_as_are_set() {
+    let node = Node::new();
+    let (manager, _) = node.start();
+    for n in 0..12 {
+        manager.get_or_create(&partition("t", n), new_log(TopicId(uuid::Uuid::from_u128(7)))).unwrap();
+    }
+    manager.shutdown(-1, &BTreeMap::new());
+    for threads in [1, 3] {
+        let manager = node.open();
+        manager.update(&BrokerConfig { num_recovery_threads_per_data_dir: threads, ..BrokerConfig::default() });
+        let (at_once, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+        let seen = most.clone();
+        manager.load(
+            &|_, _| Some(hosted()),
+            Arc::new(move |event| {
+                if let LoadEvent::Loaded { .. } = event {
+                    seen.fetch_max(at_once.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(50));
+                    at_once.fetch_sub(1, Ordering::Relaxed);
+                }
+            }),
+        );
+        let most = most.load(Ordering::Relaxed);
+        // Of two directories.
+        assert_eq!(most > 2, threads > 1, "{threads}: {most}");
+        manager.shutdown(-1, &BTreeMap::new());
+    }
+}
