@@ -464,11 +464,12 @@ impl ReplicaManager {
         topic_config(self.settings.load().current(), image, topic)
     }
 
-    /// The directory of these partitions failed: they are offline from now on.
+    /// The directory of these partitions failed: they are offline from now on, unless they were moved to another one while it
+    /// did.
     pub fn set_offline(&self, partitions: &[TopicPartition]) {
         for TopicPartition { topic, partition } in partitions {
             if let Ok(partition) = self.partition(topic, *partition) {
-                partition.set_offline();
+                partition.follow_directory(&self.logs);
             }
         }
     }

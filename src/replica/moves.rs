@@ -27,7 +27,7 @@ use super::partition::Partition;
 use crate::clock::Clock;
 use crate::storage::disk::{is_disk_failure, is_full};
 use crate::storage::log::{AppendError, ChangeError, CopyError, HandoverError, Log, ReadError};
-use crate::storage::manager::{FutureLog, LogLookupError, LogManager};
+use crate::storage::manager::{FutureLog, LogManager};
 use crate::storage::throttler::Throttler;
 
 /// How much a turn copies, at most.
@@ -234,10 +234,9 @@ impl ReplicaMoves {
             let exchange = self.logs.replace_with_future(name, &moved.logs).map_err(ExchangeError::Handover)?;
             let log = exchange.log();
             done = Some(exchange);
-            // Its directory may have failed before anybody could know that it has this partition.
-            if matches!(self.logs.get(name), Err(LogLookupError::Offline)) {
-                moved.partition.set_offline();
-            }
+            // Its directory may have failed before anybody could know that it has this partition, or the old one while it was
+            // left, which harms nobody any more.
+            moved.partition.follow_directory(&self.logs);
             Ok(log)
         });
         if let Some(exchange) = done {

@@ -32,6 +32,7 @@ use crate::storage::log::{
     self, AppendContext, AppendError, AppendInfo, ChangeError, EpochEndOffset, FlushError, Log, ReadError,
     TimestampOffset, Wait,
 };
+use crate::storage::manager::{LogLookupError, LogManager};
 use crate::storage::producer_state::VerificationGuard;
 use crate::storage::slice::LogSlice;
 use crate::storage::validate::{self, AppendOrigin, TargetCompression, ValidateError, ValidationConfig};
@@ -481,6 +482,18 @@ impl Partition {
         self.offline.store(true, Ordering::SeqCst);
         self.waiters.fail_all();
         self.watchers.notify();
+    }
+
+    /// Its directory has failed if `logs` says so. If not, whatever it was offline for concerned one that it has left: to be
+    /// called when that may be.
+    pub(super) fn follow_directory(&self, logs: &LogManager) {
+        if matches!(logs.get(&self.topic_partition), Err(LogLookupError::Offline)) {
+            self.set_offline();
+        }
+        // Looked at again: whoever moves it does this in the other order.
+        if logs.get(&self.topic_partition).is_ok() {
+            self.offline.store(false, Ordering::SeqCst);
+        }
     }
 
     /// The partition was deleted or moved away: it is led no more, and its log may be removed. Waits for appends that

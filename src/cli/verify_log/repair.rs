@@ -285,6 +285,9 @@ fn corrected(report: &Report, dir: &LogDirectory, kind: CheckpointKind) -> BTree
         if kind == CheckpointKind::RecoveryPoint && !checkpoint.exists {
             // The broker ended in order, and so had flushed everything.
             offsets.insert(log.partition.clone(), end);
+        } else if kind == CheckpointKind::Cleaner && offsets.get(&log.partition).is_some_and(|offset| *offset > end) {
+            // Not up to the end: nothing says that any of it was cleaned.
+            offsets.remove(&log.partition);
         } else if kind != CheckpointKind::LogStart
             && let Some(offset) = offsets.get_mut(&log.partition)
         {

@@ -616,6 +616,39 @@ fn who_comes_to_a_log_that_was_handed_over_waits_for_the_new_one() {
     assert_eq!(moved.delete_records(Some(Offset(3))).unwrap(), Offset(3));
 }
 
+/// What is left of the log by then is in the new directory. The partition was offline until a restart.
+#[test]
+fn a_directory_that_fails_while_a_log_leaves_it_for_good_takes_nothing_with_it() {
+    for is_told_late in [false, true] {
+        let mut node = Node::new();
+        node.apply(vec![topic("t", 1), partition(1, 0), partition(1, 1), partition(1, 2)]);
+        let moved = node.partition("t", 0).unwrap();
+        append(&moved, 10).unwrap();
+        let name = moved.topic_partition().clone();
+        let left = node.logs.directory_of(&name).unwrap();
+        let other = (1..3).find(|n| node.logs.directory_of(&TopicPartition::new("t", *n)) == Some(left)).unwrap();
+        append(&node.partition("t", other).unwrap(), 10).unwrap();
+        let logs = copied(&node);
+        let mut exchange = None;
+        let exchanged = moved.replace_log(|_| {
+            if !is_told_late {
+                node.replicas.partition("t", PartitionId(0)).unwrap().set_offline();
+            }
+            exchange = Some(node.logs.replace_with_future(&name, &logs)?);
+            node.fail("t", other);
+            moved.follow_directory(&node.logs);
+            Ok::<_, HandoverError>(logs.future.clone())
+        });
+        exchanged.unwrap();
+        node.logs.finish_exchange(exchange.unwrap());
+        node.replicas.set_offline(std::slice::from_ref(&name));
+        assert_eq!(node.logs.log_dirs().iter().filter(|dir| dir.is_online).count(), 1);
+        append(&node.partition("t", other).unwrap(), 10).unwrap_err();
+        append(&moved, 10).unwrap();
+        assert_eq!(node.logs.get(&name).unwrap().log_end_offset(), Offset(2));
+    }
+}
+
 #[test]
 fn what_lies_where_is_told() {
     let mut node = Node::new();

@@ -194,7 +194,13 @@ impl LogManager {
             self.checkpointed(dir, "offsets without those of deleted logs", || {
                 let mut offsets = checkpoint.read()?;
                 let noted = offsets.len();
-                offsets.retain(|partition, _| logs.contains_key(partition) || unopened.contains_key(partition));
+                // Where no cleaning is known of, what was noted of one was nothing to go by.
+                let is_cleaner = std::ptr::eq(checkpoint, &dir.cleaner_offsets);
+                let is_used = |log: &Arc<Log>| !is_cleaner || log.cleaned_offset().is_some();
+                offsets.retain(|partition, _| match logs.get(partition) {
+                    Some(log) => is_used(log),
+                    None => unopened.contains_key(partition),
+                });
                 match offsets.len() < noted {
                     true => checkpoint.write(|| Some(offsets)),
                     false => Ok(()),

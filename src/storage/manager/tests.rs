@@ -450,7 +450,6 @@ fn what_is_noted_of_cleaning_behind_a_logs_end_is_forgotten() {
         load(&manager);
         assert_eq!(manager.get(&partition("t", 0)).unwrap().cleaned_offset(), None);
         assert_eq!(manager.get(&partition("t", 1)).unwrap().cleaned_offset(), Some(Offset(5)));
-        manager.shutdown(1, &BTreeMap::new());
         let left = [node.text(&format!("a/{CLEANER_OFFSETS}")), node.text(&format!("b/{CLEANER_OFFSETS}"))];
         assert!(left.contains(&"0\n0\n".to_owned()) && left.contains(&"0\n1\nt 1 5\n".to_owned()), "{left:?}");
     }

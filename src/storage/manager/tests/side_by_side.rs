@@ -449,3 +449,39 @@ fn two_at_a_time_do_no_harm() {
     assert!(failed.is_empty(), "{failed:#?}");
     assert!(cases > 400, "{cases}");
 }
+
+/// The directory that a log is moved away from fails, at each call of the move: the log is offline until all of it is in the
+/// new directory, and goes on there from then on.
+#[test]
+fn a_directory_that_fails_under_a_move_keeps_the_log_until_it_has_left() {
+    let calls = run(Act::Move, Act::Read, u64::MAX);
+    let mut went_on = 0;
+    for at in 1..=calls {
+        let world = World::new();
+        let log = world.manager.get(&name()).unwrap();
+        let (end, manager) = (log.log_end_offset(), world.manager.clone());
+        world.watch.begin(at, move || {
+            let dir = manager.dirs.iter().find(|dir| dir.path == Path::new("/a")).unwrap();
+            manager.take_offline(dir, "it is pulled out");
+        });
+        world.act(Act::Move);
+        world.watch.end();
+        let has_left = world.disk.file_names(Path::new("/b")).contains(&"t-0".to_owned());
+        match world.manager.get(&name()) {
+            Ok(moved) => {
+                assert!(has_left && !moved.is_offline(), "call {at}");
+                assert_eq!(moved.log_end_offset(), end, "call {at}");
+                world.append(&moved);
+                // Nothing is left of what was taken for offline.
+                assert_eq!(world.manager.delete(&[name()]), [], "call {at}");
+                assert_eq!(world.manager.get(&name()).err(), Some(LogLookupError::Unknown), "call {at}");
+                went_on += 1;
+            }
+            Err(error) => {
+                assert!(!has_left && error == LogLookupError::Offline, "call {at}");
+                assert!(world.disk.file_names(Path::new("/b")).iter().any(|name| name.ends_with("-future")) || at < 20);
+            }
+        }
+    }
+    assert!(went_on > 0 && went_on < calls, "{went_on} of {calls}");
+}
