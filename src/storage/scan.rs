@@ -9,6 +9,7 @@
 //! contradicts what follows, so that [`FullScan`] looks there whenever offsets are left out: a batch that would have its place in
 //! front of the next one, but says that it is behind it, is what is wrong.
 
+use std::collections::VecDeque;
 use std::io;
 
 use thiserror::Error;
@@ -278,6 +279,9 @@ pub(super) struct FullScan<'a> {
     limit: Option<Offset>,
     /// A batch that begins behind `next_offset` leaves offsets out.
     knows_next: bool,
+    /// Headers that were looked at before their turn, and where they stand: one behind the other. In a compacted log most
+    /// batches leave offsets out, so that the same ones are asked for again and again.
+    ahead: VecDeque<(u64, Frame)>,
     buffer: Vec<u8>,
     buffered_at: u64,
     buffered: usize,
@@ -344,6 +348,7 @@ impl<'a> FullScan<'a> {
             limit: None,
             // An index entry names the end of its batch, not the beginning.
             knows_next: position == 0 || next_offset > base_offset,
+            ahead: VecDeque::new(),
             buffer,
             buffered_at: position,
             buffered: 0,
@@ -394,13 +399,21 @@ impl<'a> FullScan<'a> {
             return Ok(None);
         }
         let mut at = position + frame.size() as u64;
-        let mut witnesses: Vec<(u64, Frame)> = Vec::new();
+        if self.ahead.front().is_some_and(|(first, _)| *first != at) {
+            self.ahead.clear();
+        }
         let mut is_contradicted = false;
-        while let Some(witness) = self.header(at)?.filter(|_| witnesses.len() < WITNESSES) {
+        for n in 0..WITNESSES {
+            if n == self.ahead.len() {
+                match self.header(at)? {
+                    Some(witness) => self.ahead.push_back((at, witness)),
+                    None => break,
+                }
+            }
+            let (_, witness) = &self.ahead[n];
             is_contradicted |= witness.base_offset() <= frame.last_offset();
-            witnesses.push((at, witness));
             at += witness.size() as u64;
-            if !is_contradicted && witnesses.len() == AGREE {
+            if !is_contradicted && n + 1 == AGREE {
                 return Ok(None);
             }
         }
@@ -409,7 +422,7 @@ impl<'a> FullScan<'a> {
             return Ok(None);
         }
         let mut spans = vec![Span::of(frame)];
-        for (at, witness) in witnesses {
+        for (at, witness) in self.ahead.clone() {
             // One that is damaged says nothing, and one from before was written twice, or lies as well.
             if witness.base_offset() >= self.next_offset && self.has_checksum(at, &witness)? {
                 spans.push(Span::of(&witness));
@@ -423,14 +436,22 @@ impl<'a> FullScan<'a> {
         Ok(next.filter(|_| lies).map(Offset))
     }
 
-    /// The header at `position`, if there can be one.
+    /// The header at `position`, if there can be one. What is buffered stays, as it is needed first.
     fn header(&mut self, position: u64) -> Result<Option<Frame>, ScanError> {
         let room = self.end.saturating_sub(position);
         if room == 0 {
             return Ok(None);
         }
-        let header = self.fill(position, room.min(HEADER_SIZE as u64) as usize)?;
-        let frame = Frame::parse(&header[..header.len().min(HEADER_SIZE)]).ok();
+        let wanted = room.min(HEADER_SIZE as u64) as usize;
+        let frame = match self.buffered(position, wanted) {
+            Some(header) => Frame::parse(&header[..wanted]),
+            None => {
+                let mut header = [0; HEADER_SIZE];
+                let len = self.file.read_up_to(&mut header[..wanted], position)?;
+                Frame::parse(&header[..len])
+            }
+        };
+        let frame = frame.ok();
         Ok(frame.filter(|frame| frame.size() as u64 <= room && frame.last_offset() >= frame.base_offset()))
     }
 
@@ -486,8 +507,13 @@ impl<'a> FullScan<'a> {
     fn check(&mut self, position: u64) -> Result<Frame, ScanError> {
         let damaged = |reason: String| ScanError::Damaged { position, reason };
         let room = self.end - position;
-        let header = self.fill(position, room.min(HEADER_SIZE as u64) as usize)?;
-        let frame = Frame::parse(&header[..header.len().min(HEADER_SIZE)]).map_err(damaged)?;
+        let frame = match self.ahead.pop_front_if(|(at, _)| *at == position) {
+            Some((_, frame)) => frame,
+            None => {
+                let header = self.fill(position, room.min(HEADER_SIZE as u64) as usize)?;
+                Frame::parse(&header[..header.len().min(HEADER_SIZE)]).map_err(damaged)?
+            }
+        };
         if let Some(reason) = frame.contradiction(self.next_offset, self.max_offset, room) {
             return Err(damaged(reason));
         }
@@ -510,11 +536,15 @@ impl<'a> FullScan<'a> {
         Ok(checksum.is_right())
     }
 
-    /// What is buffered from `position` on, at least `wanted` bytes.
+    /// What is buffered from `position` on, if that is at least `wanted` bytes.
+    fn buffered(&self, position: u64, wanted: usize) -> Option<&[u8]> {
+        let start = usize::try_from(position.checked_sub(self.buffered_at)?).ok()?;
+        self.buffer[..self.buffered].get(start..).filter(|bytes| bytes.len() >= wanted)
+    }
+
+    /// What is buffered from `position` on, at least `wanted` bytes; reads it if it is not.
     fn fill(&mut self, position: u64, wanted: usize) -> Result<&[u8], ScanError> {
-        let inside =
-            position >= self.buffered_at && position + wanted as u64 <= self.buffered_at + self.buffered as u64;
-        if !inside {
+        if self.buffered(position, wanted).is_none() {
             let len = self.buffer.len().min((self.end - position) as usize);
             self.buffered_at = position;
             self.buffered = self.file.read_up_to(&mut self.buffer[..len], position)?;

@@ -144,6 +144,65 @@ fn damage_is_found_and_passed_over() {
     assert_eq!(found.iter().map(|batch| batch.1).collect::<Vec<_>>(), [0, 4]);
 }
 
+/// Counts the bytes that are read.
+struct Counted {
+    bytes: Vec<u8>,
+    read: std::sync::atomic::AtomicU64,
+}
+
+impl DiskFile for Counted {
+    fn file_len(&self) -> io::Result<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        let rest = self.bytes.get(position as usize..).unwrap_or_default();
+        let len = rest.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&rest[..len]);
+        self.read.fetch_add(len as u64, std::sync::atomic::Ordering::Relaxed);
+        Ok(len)
+    }
+
+    fn read_cached_at(&self, buffer: &mut [u8], position: u64) -> io::Result<Option<usize>> {
+        self.read_at(buffer, position).map(Some)
+    }
+
+    fn write_vectored_at(&self, _buffers: &[io::IoSlice<'_>], _position: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn set_modified(&self, _modified_ms: i64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// In a compacted log nearly every batch leaves offsets out, and those behind it are asked whether it lies. All of it was read
+/// twice for that.
+#[test]
+fn what_stands_behind_a_batch_is_not_read_for_it_alone() {
+    for (count, size) in [(20_000, 100), (400, 16_000), (12, 700_000)] {
+        let bytes = (0..count).flat_map(|n| batch(n * 5, 1, size)).collect();
+        let file = Counted { bytes, read: Default::default() };
+        let (found, damaged) = walk_fully(&file, Offset(0));
+        assert_eq!((found.len() as i64, damaged), (count, vec![]), "{size}");
+        let (len, read) = (file.bytes.len(), file.read.into_inner());
+        // Where a read ends the batch that it cuts is begun again.
+        assert!(read < 2 * len as u64 && (size > 100_000 || read < len as u64 * 11 / 10), "{read} of {len}");
+    }
+}
+
 proptest! {
     #[test]
     fn whatever_stands_there_ends(bytes in prop::collection::vec(any::<u8>(), 0..2000), magic in 0..4u8) {
