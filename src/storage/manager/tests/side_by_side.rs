@@ -456,7 +456,9 @@ fn two_at_a_time_do_no_harm() {
 fn a_directory_that_fails_under_a_move_keeps_the_log_until_it_has_left() {
     let calls = run(Act::Move, Act::Read, u64::MAX);
     let mut went_on = 0;
-    for at in 1..=calls {
+    // Most of them copy.
+    let places = (1..=calls).filter(|at| at % 25 == 0 || at + 100 > calls);
+    for at in places {
         let world = World::new();
         let log = world.manager.get(&name()).unwrap();
         let (end, manager) = (log.log_end_offset(), world.manager.clone());
