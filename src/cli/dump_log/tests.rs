@@ -269,6 +269,9 @@ fn reads_old_formats() {
     drop(fixture);
 }
 
+/// Key and value of a record.
+type Stored<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
 /// What Kafka's tool prints of these, without the words of a stack trace.
 #[test]
 fn says_what_kafka_says_of_records_that_are_not_the_decoders() {
@@ -278,7 +281,7 @@ fn says_what_kafka_says_of_records_that_are_not_the_decoders() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("00000000000000000000.log");
     let text = path.to_str().unwrap();
-    let said = |decoder: &str, records: &[(Option<&[u8]>, Option<&[u8]>)]| -> Vec<String> {
+    let said = |decoder: &str, records: &[Stored<'_>]| -> Vec<String> {
         let mut batch = RecordBatchBuilder::new(Offset(0));
         records.iter().for_each(|(key, value)| batch.append(1, *key, *value, &[]));
         fs::write(&path, batch.build()).unwrap();
@@ -298,7 +301,7 @@ fn says_what_kafka_says_of_records_that_are_not_the_decoders() {
         b"\x01\x02\0\x02aAAAAAAAAAAAAAAAA\0",
         b"\x01\x02\0\x02aAAAAAAAAAAAAAAAA\0more",
     ];
-    let records: Vec<(Option<&[u8]>, _)> = metadata.into_iter().map(|value| (None, Some(value))).collect();
+    let records: Vec<Stored<'_>> = metadata.into_iter().map(|value| (None, Some(value))).collect();
     let expected = [
         "payload: Error at 0, skipping. Could not deserialize metadata record due to unknown frame version 118(only frame \
          version 1 is supported)",
@@ -314,7 +317,7 @@ fn says_what_kafka_says_of_records_that_are_not_the_decoders() {
     ];
     assert_eq!(said("--cluster-metadata-decoder", &records), expected);
 
-    let of_coordinators: [(Option<&[u8]>, Option<&[u8]>); 6] = [
+    let of_coordinators: [Stored<'_>; 6] = [
         (Some(b"k"), Some(b"x")),
         (Some(b"\x7f\xff"), Some(b"x")),
         (Some(b"\0\x02\0\x01g"), Some(b"x")),
