@@ -1,3 +1,5 @@
+//! Checkpoints and markers beside Kafka's own, and damaged ones.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The cache of leader epochs, rule by rule; its files beside Kafka's own.
+
 use std::path::Path;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! A log as its partition uses it: appends, rolls, truncation, deletion, retention.
+
 use std::io;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;

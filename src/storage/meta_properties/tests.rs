@@ -1,3 +1,5 @@
+//! `meta.properties` beside Kafka's own; which directories belong to a node, and which it must not take.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What a scan finds in sound and in damaged segments.
+
 use std::sync::Arc;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! The index of aborted transactions: what it finds, and damage; its files beside Kafka's own.
+
 use proptest::prelude::*;
 
 use super::*;
