@@ -30,7 +30,7 @@ const PORTS: usize = 16;
 const LONGEST_ANSWER: usize = 64 << 10;
 
 /// Says whether a broker serves: exit code 0 if so
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct HealthArguments {
     /// The broker; without it, whatever this program serves in this container or for this user
     #[arg(long, value_name = "HOST:PORT")]

@@ -37,7 +37,7 @@ async fn look_up_with(
     let outcome = match timeout(PATIENCE, &mut answered).await {
         Ok(outcome) => outcome,
         Err(_) => {
-            warn!(host, whose, "looking up a host takes long: the name server does not answer");
+            warn!(host, whose, "looking up a host takes long: the name server has not answered yet");
             answered.await
         }
     };
