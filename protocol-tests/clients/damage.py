@@ -138,9 +138,10 @@ one is as good as that. Nothing waits for it, and the other partitions serve. Th
 | the checkpoints in the root, `.kafka_cleanshutdown`, `.lock`, `bootstrap.checkpoint` | as if there were none; a directory is renamed to `….set-aside` when the file is written |
 | `meta.properties`, `quorum-state`, the `.log` of `__cluster_metadata-0`, itself | does not start, and says which |
 
-A file of a partition that the broker may not read (its permissions) is no reason to make it anew: the partition is offline, from the start on or,
-of a closed segment in a directory that was closed, when somebody needs it. In the root the node does not start, and says which. So it is with
-a file that is gone, or something else, by the time that an open log needs it: that log is offline, and no other.
+A file of a partition that the broker may not read (its permissions) is no reason to make it anew: the partition is offline. Where the start
+does not need it, that of a closed segment in a directory that was closed, reads of that segment fail (KAFKA_STORAGE_ERROR), and whatever else
+needs it takes the partition offline, and no other. So it is with a file that is gone, or something else, by the time that an open log needs it.
+In the root of the directory the node does not start with such a file, and says which.
 
 A copy of a move, `d-0.…-future`, beside `d-0` itself, where no move leads, is removed, or set aside as `-stray` if it goes further. In Kafka it
 cannot take the place of the log, and the directory fails.

@@ -346,8 +346,10 @@ fn sign_of_use(disk: &dyn Disk, dir: &Path) -> Option<String> {
         name == METADATA_DIRECTORY || disk.exists(&partition_metadata).unwrap_or(false)
     };
     let entries = disk.list(dir).ok()?;
-    let found = entries.into_iter().map(|entry| entry.name).find(is_log)?;
-    Some(found.to_string_lossy().into_owned())
+    let logs = entries.into_iter().map(|entry| entry.name).filter(is_log);
+    let named = logs.map(|name| name.to_string_lossy().into_owned());
+    // A log of somebody's rather than one of the broker's own.
+    named.min_by_key(|name| (name.starts_with("__"), name.clone()))
 }
 
 #[cfg(test)]
