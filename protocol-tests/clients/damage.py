@@ -20,7 +20,7 @@ class Damage:
     what: str
     kafka: tuple = ("", "")  # what Kafka does besides, after a clean stop and after a kill
     better: tuple = ("", "")  # why Ottla serves something else than Kafka
-    left: tuple = ("", "")  # the file that is still damaged after Ottla has served it and ended in order
+    left: tuple = ("", "")  # the files that are still damaged after Ottla has served it and ended in order
 
     def __post_init__(self):
         self.kafka, self.better, self.left = map(both, (self.kafka, self.better, self.left))
@@ -76,6 +76,24 @@ PARTITIONS = {
 # Damage of a partition with which Kafka does not start: in a directory each, of one topic, `d`.
 FATAL = {"length-too-small": "clean", "zeros-end": "clean", "base-offset-zero": "unclean"}
 
+PASSED = "only what is damaged is passed over"
+
+# Damage of a segment that takes no more, in a directory that was closed in order. Its third batch is 51 to 60.
+SECOND = "00000000000000000040.log"
+SEALED = {
+    "sealed-cut": Damage("the second segment ends within its third batch", "reads go on in the next segment", left=SECOND),
+    "sealed-cut-in-header": Damage("it ends within the header of that", "as before", left=SECOND),
+    "sealed-empty": Damage("it is empty", "as before", left="00000000000000000040.index 00000000000000000040.timeindex 00000000000000000040.txnindex"),
+    "sealed-garbage-end": Damage("200 bytes of garbage at its end", better=PASSED, left=SECOND),
+    "sealed-zeros-end": Damage("300 zeros at its end", better=PASSED, left=SECOND),
+    "sealed-length-too-big": Damage("its third batch says it has 2 GiB", better=PASSED, left=SECOND),
+    "sealed-length-too-small": Damage("its third batch says it has 5 bytes", better=PASSED, left=SECOND),
+    "sealed-magic": Damage("its third batch has magic 7", better=PASSED, left=SECOND),
+    "sealed-base-offset-zero": Damage("its third batch says it begins at offset 0", left=SECOND),
+    "sealed-renamed-up": Damage("its files are named by 43", left="00000000000000000043.log"),
+    "sealed-renamed-down": Damage("its files are named by 37", left="00000000000000000037.log 00000000000000000037.snapshot"),
+}
+
 ONE = "one damaged file is not the whole node"
 ROOT = {  # of a directory with the topics d and e
     "empty-leader-epoch": Damage("`d-0/leader-epoch-checkpoint` is empty", "a new one"),
@@ -106,7 +124,7 @@ one, that Kafka wrote and that was then damaged in this one way; `protocol-tests
 this page.
 
 In Ottla no damage of one partition keeps the node from starting, what can be read and nobody else has stays, torn batches are not served,
-and the log says what was wrong. But with `.kafka_cleanshutdown` a start trusts the closed segments, as Kafka does, and does not read
+and the log says what was wrong. But with `.kafka_cleanshutdown` a start trusts the sealed segments, as Kafka does, and does not read
 them: a batch that is damaged there is found by the checksum in it, by whoever reads it. `ottla verify-log` finds all of this without a start,
 and can repair more ([tools.md](tools.md#ottla-verify-log)).
 
@@ -118,6 +136,13 @@ marker, and the recovery points are 0). The partitions have one replica; of one 
 what is missing.
 
 **Bold**: where Ottla has more records than Kafka, hides what must not be seen, or starts where Kafka does not. The numbers say why:
+"""
+
+SEALED_HEAD = """
+## Sealed segments
+The same logs, in a directory with `.kafka_cleanshutdown`, where nobody looks at the second segment before it is read. Then readers go on at the next batch that is whole and
+in its place, or in the next segment, and the log tells of it once. Nobody has to skip an offset by hand. A read that begins before such damage may
+still send it, and the client refuses it; one that begins there, or any later one, does not.
 """
 
 ROOT_HEAD = """
@@ -195,9 +220,12 @@ def page(outcomes):
     """`outcomes`: of each directory what Kafka serves, by partition, or None, and what Ottla made of it."""
     reasons, told, silent = Reasons(), [], []
     partitions = list(partition_rows(outcomes, reasons, told, silent))
+    sealed_reasons = Reasons()
+    sealed = list(sealed_rows(outcomes, sealed_reasons, told, silent))
     root_reasons = Reasons()
     root = list(root_rows(outcomes, root_reasons, told, silent))
     lines = [HEAD + "\n" + str(reasons), "| partition | damage | Kafka, closed | Kafka, killed | Ottla, closed | Ottla, killed |", "|---|---|---|---|---|---|", *partitions,
+             SEALED_HEAD + "\n" + str(sealed_reasons), "| partition | damage | Kafka | Ottla |", "|---|---|---|---|", *sealed,
              ROOT_HEAD + "\n" + str(root_reasons), "| directory | damage | Kafka | Ottla |", "|---|---|---|---|", *root,
              "\n" + NO_FILES.rstrip("\n"),
              TOLD_HEAD + "| | |", "|---|---|", *told, SILENT + ", ".join(silent) + "."]
@@ -226,6 +254,14 @@ def partition_rows(outcomes, reasons, told, silent):
             cells[1].append(with_note(reasons.mark(cell(ours), found.better[column]), left))
         yield f"| `{kind}` | {found.what} | {' | '.join(cells[0] + cells[1])} |"
         tell(kind, lines, told, silent)
+
+
+def sealed_rows(outcomes, reasons, told, silent):
+    kafkas, ours = outcomes["damaged-sealed-clean"]
+    for kind, found in SEALED.items():
+        place = f"{kind}-0"
+        yield f"| `{kind}` | {found.what} | {with_note(cell(kafkas[place]), found.kafka[0])} | {reasons.mark(cell(ours.served[place]), found.better[0])} |"
+        tell(kind, [line for line in ours.told if re.search(rf"={place}([ /.]|$)", line)], told, silent)
 
 
 def root_rows(outcomes, reasons, told, silent):

@@ -107,7 +107,7 @@ def hand_over(run, broker, written, what, topic):
 
 
 def with_kafka(run, fixture):
-    return run.session.all_fixtures or fixture.kafka
+    return fixture.kafka is not None and (run.session.all_fixtures or fixture.kafka)
 
 
 def change_hands(run, name):
@@ -262,7 +262,7 @@ for NAME in SOUND:
 class Damaged:
     """One of the damaged directories: which kinds of damage are in which of its partitions, and whether Kafka closed it in order."""
 
-    def __init__(self, name, damages, closed=True, kafka=False):
+    def __init__(self, name, damages, closed=True, kafka=False):  # kafka: whether it comes in for this one always; None: never, as it reads less
         self.name, self.damages, self.closed, self.kafka = name, damages, closed, kafka
         self.column = 0 if closed else 1
 
@@ -273,8 +273,8 @@ class Damaged:
 
     def left(self):
         """The files that are still damaged when Ottla has served it."""
-        left = {place: found.left[self.column] for place, found in self.damages.items()}
-        return sorted(f"{place}/{file}".lstrip("/") for place, file in left.items() if file)
+        left = {place: found.left[self.column].split() for place, found in self.damages.items()}
+        return sorted(f"{place}/{file}".lstrip("/") for place, files in left.items() for file in files)
 
 
 def partitions(end):
@@ -285,6 +285,7 @@ def partitions(end):
 DAMAGED = {one.name: one for one in [
     Damaged("damaged-partitions-clean", partitions("clean")),
     Damaged("damaged-partitions-unclean", partitions("unclean"), closed=False, kafka=True),
+    Damaged("damaged-sealed-clean", {f"{kind}-0": found for kind, found in damage.SEALED.items()}, kafka=None),
     *(Damaged(f"damaged-fatal-{kind}-{end}", {"d-0": damage.PARTITIONS[kind]}, closed=end == "clean") for kind, end in damage.FATAL.items()),
     *(Damaged(f"damaged-root-{kind}", {"": found}) for kind, found in damage.ROOT.items()),
 ]}

@@ -62,6 +62,9 @@ func offsets(ctx context.Context, bootstrap string, _ []string) error {
 	return nil
 }
 
+// How often a client asks for the same records, before it says that they cannot be read.
+const patience = 10
+
 // read consumes from start until before end. Control records are asked for, since the last offset may be one's, and not counted.
 func read(ctx context.Context, bootstrap, topic string, partition int32, start, end int64, level kgo.IsolationLevel) string {
 	hash, count, first, last, next := sha256.New(), 0, int64(-1), int64(-1), start
@@ -79,11 +82,9 @@ func read(ctx context.Context, bootstrap, topic string, partition int32, start, 
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	for next < end {
+	for refused := 0; next < end; {
 		fetched := c.PollFetches(ctx)
-		if err := fetched.Err(); err != nil {
-			return summary(fmt.Sprintf(" then %v at %d", err, next))
-		}
+		before := next
 		for record := range fetched.RecordsAll() {
 			if record.Offset >= end {
 				break
@@ -98,6 +99,14 @@ func read(ctx context.Context, bootstrap, topic string, partition int32, start, 
 			last = record.Offset
 			count++
 			hash.Write([]byte(describe(record)))
+		}
+		if next > before {
+			refused = 0
+		}
+		if err := fetched.Err(); err != nil {
+			if refused++; refused == patience || ctx.Err() != nil {
+				return summary(fmt.Sprintf(" then %v at %d", err, next))
+			}
 		}
 	}
 	return summary("")

@@ -224,22 +224,29 @@ impl MetadataLog {
             let mut buffer = BytesMut::new();
             read.slice.read_into(&mut buffer).map_err(ReadError::Io)?;
             let start = next;
+            let corrupt = |reason| {
+                MetadataLogError::Read(ReadError::Corrupt {
+                    segment_base_offset: read.position.map_or(start, |at| at.segment_base_offset),
+                    position: read.position.map_or(0, |at| at.bytes),
+                    reason,
+                })
+            };
             for batch in batches(&buffer) {
                 let batch = batch?;
                 // A snapshot may end within a batch that another node wrote.
                 if batch.last_offset() < next {
                     continue;
                 }
+                if batch.base_offset() > next {
+                    // Readers of other logs go on behind what is damaged. Here the rest would mean something else.
+                    return Err(corrupt(format!("the records from {next} to {} are missing", batch.base_offset())));
+                }
                 replay.apply(&MetadataBatch::decode(&batch)?)?;
                 next = batch.last_offset().plus(1);
                 total += batch.size_in_bytes() as u64;
             }
             if next == start {
-                return Err(MetadataLogError::Read(ReadError::Corrupt {
-                    segment_base_offset: read.position.map_or(start, |at| at.segment_base_offset),
-                    position: read.position.map_or(0, |at| at.bytes),
-                    reason: "no batch where one should be".to_owned(),
-                }));
+                return Err(corrupt("no batch where one should be".to_owned()));
             }
         }
         Ok((replay, total))

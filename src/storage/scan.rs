@@ -192,7 +192,36 @@ impl<'a> HeaderScan<'a> {
         }
     }
 
-    /// The next batch and where it begins; `None` at the end.
+    /// Tells where the log ends: no batch reaches there.
+    pub fn below(mut self, log_end_offset: Offset) -> HeaderScan<'a> {
+        self.max_offset = self.max_offset.min(log_end_offset.plus(-1));
+        self
+    }
+
+    /// Where the walk ends, and whether it may wait for the disk.
+    pub fn bounds(&self) -> (u64, Wait) {
+        (self.end, self.wait)
+    }
+
+    /// Goes on at `position`, where a batch begins.
+    pub fn go_to(&mut self, position: u64) {
+        self.position = position;
+        self.buffered = 0;
+    }
+
+    /// After damage: the next position at which a whole and right batch stands, or the end. Reads all that is between.
+    pub fn behind_damage(&self) -> Result<u64, ScanError> {
+        let scan = FullScan::new(self.file, Offset(0), self.position, self.end, self.next_offset);
+        let mut scan = FullScan { max_offset: self.max_offset, ..scan };
+        match scan.skip_damage() {
+            Ok(next) => Ok(next.unwrap_or(self.end)),
+            // The file is shorter than it was.
+            Err(ScanError::Damaged { .. }) => Ok(self.end),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next batch and where it begins; `None` at the end. After damage the walk stays where it is.
     pub fn next(&mut self) -> Result<Option<(u64, Frame)>, ScanError> {
         if self.position >= self.end {
             return Ok(None);

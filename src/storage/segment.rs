@@ -5,8 +5,10 @@
 //! [`LogSegment::publish`], after the bytes are written.
 //!
 //! Indexes are hints: whatever they say is checked against the batch they point at, and a segment whose index lies is
-//! read from its start until the index was built anew.
+//! read from its start until the index was built anew. What is no batch in a file that was trusted is passed over by
+//! readers ([`damage`]).
 
+mod damage;
 mod read;
 
 use std::fmt;
@@ -21,8 +23,9 @@ use crate::storage::disk::DiskFile;
 use crate::storage::file_cache::{CachedFile, Directory, FileCache};
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::index_file::IndexError;
-use crate::storage::log::ReadError;
+use crate::storage::log::{ReadError, Wait};
 use crate::storage::offset_index::OffsetIndex;
+use crate::storage::segment::damage::Damage;
 use crate::storage::time_index::{TimeIndex, TimestampEntry};
 use crate::storage::txn_index::{self, AbortedTxn, TransactionIndex, TxnIndexError};
 use crate::types::Offset;
@@ -51,6 +54,7 @@ pub(super) struct LogSegment {
     max_timestamp: Mutex<MaxTimestamp>,
     /// An index was caught lying: it is not to be asked.
     distrusts_index: AtomicBool,
+    damage: Damage,
 }
 
 /// Most segments have no transaction index, and most of those that have are never asked for it.
@@ -118,6 +122,7 @@ impl LogSegment {
             size: AtomicU64::new(0),
             max_timestamp: Mutex::new(MaxTimestamp::Known(None)),
             distrusts_index: AtomicBool::new(false),
+            damage: Damage::default(),
         })
     }
 
@@ -143,6 +148,7 @@ impl LogSegment {
             size: AtomicU64::new(size),
             max_timestamp: Mutex::new(MaxTimestamp::NotRead),
             distrusts_index: AtomicBool::new(false),
+            damage: Damage::default(),
         }
     }
 
@@ -233,6 +239,9 @@ impl LogSegment {
 
     /// Notes a batch's timestamp.
     pub fn observe_timestamp(&self, entry: TimestampEntry) -> Result<(), IndexError> {
+        if entry.offset < self.base_offset {
+            return Ok(());
+        }
         let known = self.max_timestamp()?;
         if known.is_none_or(|known| entry.timestamp > known.timestamp) && entry.timestamp > NO_TIMESTAMP {
             *self.max_timestamp.lock() = MaxTimestamp::Known(Some(entry));
@@ -242,6 +251,10 @@ impl LogSegment {
 
     /// Adds entries to both indexes for the batch at `position` that ends at `last_offset`.
     pub fn append_index_entries(&self, last_offset: Offset, position: u64) -> Result<(), IndexError> {
+        // In a file that was given a wrong name. An index counts from that.
+        if last_offset < self.base_offset {
+            return Ok(());
+        }
         // A file that is longer than this was not written by a broker; its end is found by walking.
         if position <= i32::MAX as u64 {
             self.offset_index.append(last_offset, position as u32)?;
@@ -279,14 +292,19 @@ impl LogSegment {
 
     /// Removes everything from `position`, where the batch that begins at `offset` or the first behind it stands.
     pub fn truncate(&self, offset: Offset, position: u64) -> Result<(), ReadError> {
-        self.offset_index.truncate_to(offset)?;
-        self.time_index.truncate_to(offset)?;
+        // Of what is damaged behind the last batch that stays there may be entries of lower offsets.
+        let entry = self.offset_index.first_at(position, Wait::ForDisk)?;
+        let first_indexed = entry.map_or(offset, |entry| entry.offset.min(offset));
+        self.offset_index.truncate_to(first_indexed)?;
+        self.time_index.truncate_to(first_indexed)?;
         self.with_txn_index(false, |index| index.map_or(Ok(()), |index| index.truncate_to(offset)))
             .map_err(|error| self.txn_damaged(error))?;
-        self.publish(position);
-        let file = self.log.get()?;
-        file.set_len(position)?;
-        self.log.written();
+        self.damage.forget(|| -> io::Result<()> {
+            self.publish(position);
+            self.log.get()?.set_len(position)?;
+            self.log.written();
+            Ok(())
+        })?;
         let max_timestamp = self.find_max_timestamp()?;
         *self.max_timestamp.lock() = MaxTimestamp::Known(max_timestamp);
         Ok(())
@@ -300,8 +318,10 @@ impl LogSegment {
 
     /// The log file was replaced by one of this size.
     pub fn replaced(&self, size: u64) {
-        self.log.reopen();
-        self.publish(size);
+        self.damage.forget(|| {
+            self.log.reopen();
+            self.publish(size);
+        });
     }
 
     /// Empties the indexes, to be built anew.

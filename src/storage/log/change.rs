@@ -25,7 +25,7 @@ use crate::storage::log::{
 };
 use crate::storage::producer_state::ProducerStateManager;
 use crate::storage::retention::{self, SegmentAge};
-use crate::storage::scan::{Frame, HeaderScan};
+use crate::storage::scan::Frame;
 use crate::storage::segment::LogSegment;
 use crate::storage::txn_index::AbortedTxn;
 use crate::types::{LeaderEpoch, Offset};
@@ -403,7 +403,8 @@ impl Log {
         let cut = active.find(offset, active.size(), Wait::ForDisk).map_err(read_io)?;
         // The records of a batch cannot be parted.
         let end = cut.map_or(offset, |batch| batch.base_offset.min(offset));
-        let position = cut.map_or(active.size(), |batch| batch.position);
+        // What is damaged before it goes, too: it must not become a part of what is appended next.
+        let position = active.without_damage_before(cut.map_or(active.size(), |batch| batch.position));
 
         self.publish_end(LogEnd { offset: end, segment_base_offset: active.base_offset(), position });
         self.recent.lock().clear();
@@ -424,6 +425,7 @@ impl Log {
                 active.sync_all()?;
             }
         }
+        active.end_before(None);
         self.start_writing(writer, position);
         self.epochs.lock().truncate_from_end(end);
         self.flush_epochs_later();
@@ -538,9 +540,8 @@ pub(in crate::storage) fn replay_producers(
             continue;
         };
         let file = segment.file()?;
-        let mut scan =
-            HeaderScan::new(&*file, segment.base_offset(), start.position, size, start.base_offset, Wait::ForDisk);
-        while let Some((position, frame)) = scan.next().map_err(|error| segment.damaged(error))? {
+        let mut batches = segment.readable(&*file, start.position, size, Wait::ForDisk);
+        while let Some((position, frame)) = batches.next()? {
             if frame.base_offset() >= end {
                 break;
             }

@@ -79,6 +79,10 @@ impl Log {
             },
         };
         let wanted = if min_one_batch { max_bytes.max(first.size as usize) } else { max_bytes };
+        if segment.base_offset() != end.segment_base_offset {
+            segment.check_before_sending(first.position, first.position.saturating_add(wanted as u64), wait)?;
+        }
+        let limit = segment.sound_until(first.position, limit);
         let len = (limit.saturating_sub(first.position) as usize).min(wanted);
         Ok(LogRead {
             slice: LogSlice::new(segment.file()?, first.position, len).of(self.this.clone()),
@@ -118,6 +122,9 @@ impl Log {
             let limit = self.limit_within(segment, end);
             if let Some(batch) = self.find_on_disk(segment, offset, limit, wait)? {
                 return Ok(Some((segment.clone(), batch)));
+            }
+            if segment.base_offset() != end.segment_base_offset {
+                segment.check_end(limit, limit, wait)?;
             }
         }
         Ok(None)
@@ -201,7 +208,7 @@ impl Log {
             let is_wanted = |record: (i64, Offset)| record.0 >= timestamp && record.1 >= log_start_offset;
             let batch_qualifies =
                 |frame: &Frame| frame.max_timestamp() >= timestamp && frame.last_offset() >= log_start_offset;
-            if let Some(found) = self.first_record(segment, from, limit, batch_qualifies, is_wanted)? {
+            if let Some(found) = self.first_record(segment, end, from, batch_qualifies, is_wanted)? {
                 return Ok(Some(found));
             }
         }
@@ -224,10 +231,13 @@ impl Log {
             }
             Err(error) => return Err(error.into()),
         };
-        let from = entry.map_or(segment.base_offset(), |entry| entry.offset).max(log_start_offset);
+        let from = entry.map_or(Offset(0), |entry| entry.offset).max(log_start_offset);
         let Some(batch) = self.find_on_disk(segment, from, limit, Wait::ForDisk)? else {
             return Ok(0);
         };
+        if segment.distrusts_index() {
+            return Ok(0);
+        }
         // An entry names a batch that has exactly its timestamp. If not, the index is that of something else.
         if let Some(entry) = entry
             && entry.offset >= log_start_offset
@@ -264,29 +274,34 @@ impl Log {
             let Some(first) = segments.iter().find(|segment| segment.base_offset() < end.offset) else {
                 return Ok(None);
             };
-            return self.first_record(first, 0, self.limit_within(first, end), |_| true, |_| true);
+            return self.first_record(first, end, 0, |_| true, |_| true);
         };
         let limit = self.limit_within(&segment, end);
-        let from = self.find_on_disk(&segment, entry.offset, limit, Wait::ForDisk)?.map_or(0, |batch| batch.position);
+        let found = self.find_on_disk(&segment, entry.offset, limit, Wait::ForDisk)?;
         let batch_qualifies = |frame: &Frame| frame.max_timestamp() == entry.timestamp;
         // As in Kafka it may lie before the log's start, in a segment that is not deleted yet.
         let is_wanted = |record: (i64, Offset)| record.0 == entry.timestamp;
-        self.first_record(&segment, from, limit, batch_qualifies, is_wanted)
+        let from = found.map_or(0, |batch| batch.position);
+        match self.first_record(&segment, end, from, batch_qualifies, is_wanted)? {
+            // In a segment with a wrong name the entry has another offset than its record.
+            None if from > 0 => self.first_record(&segment, end, 0, batch_qualifies, is_wanted),
+            found => Ok(found),
+        }
     }
 
     /// The first wanted record, by timestamp and offset, in the batches that qualify.
     fn first_record(
         &self,
         segment: &LogSegment,
+        end: LogEnd,
         from: u64,
-        limit: u64,
         batch_qualifies: impl Fn(&Frame) -> bool,
         is_wanted: impl Fn((i64, Offset)) -> bool,
     ) -> Result<Option<TimestampOffset>, ReadError> {
         let file = segment.file()?;
-        let mut scan =
-            HeaderScan::new(&*file, segment.base_offset(), from, limit, segment.base_offset(), Wait::ForDisk);
-        while let Some((position, frame)) = scan.next().map_err(|error| segment.damaged(error))? {
+        let limit = self.limit_within(segment, end);
+        let mut batches = segment.readable(&*file, from, limit, Wait::ForDisk);
+        while let Some((position, frame)) = batches.next()? {
             if !batch_qualifies(&frame) {
                 continue;
             }

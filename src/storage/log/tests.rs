@@ -18,6 +18,7 @@ use crate::storage::validate::{AppendOrigin, ValidatedBatch, ValidatedRecords};
 use crate::types::ProducerEpoch;
 
 mod crashes;
+mod damage;
 mod durability;
 mod model;
 mod reads;

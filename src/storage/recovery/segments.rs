@@ -170,10 +170,12 @@ impl Recovery<'_> {
             self.repaired(FileName::new(segment.base_offset(), *kind), "missing", "built it anew");
         }
         self.has_new_names = true;
-        let start = self.start_over(&segment, segment.base_offset())?;
+        // A wrong name makes no damage of its records: they can be read.
+        let floor = Offset(0);
+        let start = self.start_over(&segment, floor)?;
         let checked = self.scan(&segment, start, 0, DamagePolicy::KeepReadable)?;
         // It was not touched by a crash: whatever is damaged, what follows is none the worse for it.
-        self.repair(&segment, segment.base_offset(), checked, DamagePolicy::KeepReadable)?;
+        self.repair(&segment, floor, checked, DamagePolicy::KeepReadable)?;
         segment.seal().map_err(index_io)?;
         if !self.params.clean_shutdown {
             // Whatever took these files may have taken that one; nobody can tell that it is missing.

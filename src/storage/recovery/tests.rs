@@ -393,10 +393,7 @@ fn read_what_is_left(log: &Log) -> (Vec<(i64, Vec<u8>)>, bool) {
                     }
                 }
             }
-            Err(ReadError::Corrupt { .. }) => {
-                is_damaged = true;
-                next = next.plus(1);
-            }
+            // Of damage least of all: readers go on behind it.
             Err(error) => panic!("{error}"),
         }
     }

@@ -5,10 +5,10 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use crate::record::batch::NO_TIMESTAMP;
-use crate::storage::disk::DiskFile;
 use crate::storage::index_file::IndexError;
 use crate::storage::log::{ReadError, Wait};
 use crate::storage::scan::{Frame, HeaderScan, ScanError};
+use crate::storage::segment::damage::names;
 use crate::storage::segment::{BatchPosition, LogSegment, MaxTimestamp};
 use crate::storage::time_index::TimestampEntry;
 use crate::storage::txn_index::AbortedTxn;
@@ -18,9 +18,9 @@ impl LogSegment {
     /// The first batch whose last offset is `offset` or larger, among the first `end` bytes.
     pub fn find(&self, offset: Offset, end: u64, wait: Wait) -> Result<Option<BatchPosition>, ReadError> {
         let file = self.log.get()?;
-        let from_start = || self.walk(&*file, 0, self.base_offset, offset, end, wait);
+        let from = |position| self.readable(&*file, position, end, wait);
         if self.distrusts_index.load(Ordering::Relaxed) {
-            return from_start().map_err(|error| self.damaged(error));
+            return from(0).find(offset);
         }
         let entry = match self.offset_index.lookup(offset, wait) {
             Ok(entry) => entry,
@@ -31,44 +31,26 @@ impl LogSegment {
             Err(error) => return Err(error.into()),
         };
         let Some(entry) = entry.filter(|entry| u64::from(entry.position) < end) else {
-            return from_start().map_err(|error| self.damaged(error));
+            return from(0).find(offset);
         };
         // The entry names the last offset of the batch at its position. A batch that begins later, or none at all,
         // gives an index away that belongs to something else.
-        let named = self.walk(&*file, entry.position.into(), self.base_offset, entry.offset, end, wait);
-        match named {
-            Ok(Some(batch)) if batch.position == u64::from(entry.position) && batch.base_offset <= entry.offset => {
-                if batch.last_offset >= offset {
-                    return Ok(Some(batch));
-                }
-                let next = batch.position + batch.size;
-                self.walk(&*file, next, batch.last_offset.plus(1), offset, end, wait)
-                    .map_err(|error| self.damaged(error))
-            }
+        let mut batches = from(entry.position.into());
+        match batches.first() {
+            Ok(Some((position, frame))) if names(&frame, entry.offset) => match frame.last_offset() >= offset {
+                true => Ok(Some(batch_position(position, &frame))),
+                false => batches.find(offset),
+            },
             Ok(_) | Err(ScanError::Damaged { .. }) => {
-                self.distrust("an entry of the offset index points to nothing");
-                from_start().map_err(|error| self.damaged(error))
+                let found = from(0).find(offset)?;
+                // Else the entry is right, and what it names is not.
+                if !self.is_damaged_at(entry.position.into()) {
+                    self.distrust("an entry of the offset index points to nothing");
+                }
+                Ok(found)
             }
             Err(error) => Err(self.damaged(error)),
         }
-    }
-
-    fn walk(
-        &self,
-        file: &dyn DiskFile,
-        position: u64,
-        next_offset: Offset,
-        target: Offset,
-        end: u64,
-        wait: Wait,
-    ) -> Result<Option<BatchPosition>, ScanError> {
-        let mut scan = HeaderScan::new(file, self.base_offset, position, end, next_offset, wait);
-        while let Some((position, frame)) = scan.next()? {
-            if frame.last_offset() >= target {
-                return Ok(Some(batch_position(position, &frame)));
-            }
-        }
-        Ok(None)
     }
 
     /// The largest timestamp and the last offset of its batch, as far as the index, or what was appended, tells.
@@ -101,9 +83,11 @@ impl LogSegment {
             None => 0,
         };
         let file = self.log.get()?;
-        let mut scan = HeaderScan::new(&*file, self.base_offset, from, end, self.base_offset, Wait::ForDisk);
-        while let Some((_, frame)) = scan.next().map_err(|error| self.damaged(error))? {
-            if frame.max_timestamp() > max.map_or(NO_TIMESTAMP, |max| max.timestamp) {
+        let mut batches = self.readable(&*file, from, end, Wait::ForDisk);
+        while let Some((_, frame)) = batches.next()? {
+            if frame.last_offset() >= self.base_offset
+                && frame.max_timestamp() > max.map_or(NO_TIMESTAMP, |max| max.timestamp)
+            {
                 max = Some(TimestampEntry { timestamp: frame.max_timestamp(), offset: frame.last_offset() });
             }
         }
@@ -115,9 +99,9 @@ impl LogSegment {
         let end = self.size();
         let file = self.log.get()?;
         self.reset_indexes()?;
-        let mut scan = HeaderScan::new(&*file, self.base_offset, 0, end, self.base_offset, Wait::ForDisk);
+        let mut batches = self.readable(&*file, 0, end, Wait::ForDisk);
         let mut indexed_at = 0;
-        while let Some((position, frame)) = scan.next().map_err(|error| self.damaged(error))? {
+        while let Some((position, frame)) = batches.next()? {
             self.observe_timestamp(TimestampEntry { timestamp: frame.max_timestamp(), offset: frame.last_offset() })?;
             if position - indexed_at > interval {
                 self.append_index_entries(frame.last_offset(), position)?;
@@ -178,7 +162,7 @@ impl LogSegment {
     }
 }
 
-fn batch_position(position: u64, frame: &Frame) -> BatchPosition {
+pub(super) fn batch_position(position: u64, frame: &Frame) -> BatchPosition {
     BatchPosition {
         base_offset: frame.base_offset(),
         last_offset: frame.last_offset(),

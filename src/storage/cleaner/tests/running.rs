@@ -98,20 +98,24 @@ impl Single {
             clock: ManualClock::new(1_000_000),
             background,
         };
+        let log = Single::open(&context, &dir, config, false);
+        Single { dir, context, log }
+    }
+
+    fn open(context: &LogContext, dir: &tempfile::TempDir, config: TopicConfig, clean_shutdown: bool) -> Arc<Log> {
         let params = LogParams {
             dir: dir.path().join("t-0"),
             topic_partition: TopicPartition::new("t", 0),
             config: Arc::new(config),
             log_start_offset: Offset(0),
             recovery_point: Offset(0),
-            clean_shutdown: false,
+            clean_shutdown,
             damage: DamagePolicy::KeepReadable,
             producers: ProducerStateConfig { verification_enabled: false, ..ProducerStateConfig::default() },
             progress: None,
             on_failure: None,
         };
-        let log = Log::open(&context, params).unwrap().0;
-        Single { dir, context, log }
+        Log::open(context, params).unwrap().0
     }
 
     fn clean(&self) -> Result<CleanStats, CleanError> {
@@ -321,6 +325,24 @@ fn nothing_of_a_log_gets_into_the_next() {
     faults.room.store(-1, Ordering::Relaxed);
     clean_if_due(&full.log, &full.context, &mut used).unwrap().unwrap();
     assert!(read_batches(&full.log) == expected);
+}
+
+/// Readers get past a segment that was cut short; to write it anew would make the loss look like one of compaction.
+#[test]
+fn a_log_that_was_cut_short_is_set_aside() {
+    let single = Single::new(RealDisk::new(), compacted());
+    fill(&single.log, 60);
+    let path = single.dir.path().join("t-0/00000000000000000000.log");
+    let bytes = std::fs::read(&path).unwrap();
+    single.log.close().unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 20]).unwrap();
+    let log = Single::open(&single.context, &single.dir, compacted(), true);
+    let left = read_batches(&log);
+    for _ in 0..2 {
+        let result = clean_if_due(&log, &single.context, &mut cleaner()).unwrap();
+        assert!(matches!(result, Err(CleanError::Uncleanable(_))), "{result:?}");
+        assert!(read_batches(&log) == left);
+    }
 }
 
 #[test]
