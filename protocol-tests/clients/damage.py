@@ -50,7 +50,7 @@ PARTITIONS = {
     "no-timeindex": Damage("a sealed segment has no `.timeindex`", ("an empty one", "rebuilt")),
     "empty-timeindex": Damage("a sealed segment has an empty `.timeindex`", ("left so", "rebuilt"), left=("00000000000000000000.timeindex", "")),
     "index-odd-size": Damage("the `.index` of a sealed segment has 3 bytes more", "rebuilt"),
-    "index-garbage": Damage("the `.index` of a sealed segment is garbage", ("unnoticed", "rebuilt"), left=("00000000000000000000.index", "")),
+    "index-garbage": Damage("the `.index` of a sealed segment is garbage", ("unnoticed", "rebuilt")),
     "index-of-other-segment": Damage("a sealed segment has the `.index` of another one", ("unnoticed", "rebuilt"), left=("00000000000000000000.index", "")),
     "active-index-garbage": Damage("the `.index` of the last segment is garbage", ("the end is sought where it points", "rebuilt"),
                                    ("an index that names no batch is built anew", "")),
@@ -83,7 +83,7 @@ SECOND = "00000000000000000040.log"
 SEALED = {
     "sealed-cut": Damage("the second segment ends within its third batch", "reads go on in the next segment", left=SECOND),
     "sealed-cut-in-header": Damage("it ends within the header of that", "as before", left=SECOND),
-    "sealed-empty": Damage("it is empty", "as before", left="00000000000000000040.index 00000000000000000040.timeindex 00000000000000000040.txnindex"),
+    "sealed-empty": Damage("it is empty", "as before", left="00000000000000000040.txnindex"),
     "sealed-garbage-end": Damage("200 bytes of garbage at its end", better=PASSED, left=SECOND),
     "sealed-zeros-end": Damage("300 zeros at its end", better=PASSED, left=SECOND),
     "sealed-length-too-big": Damage("its third batch says it has 2 GiB", better=PASSED, left=SECOND),
@@ -141,8 +141,8 @@ what is missing.
 SEALED_HEAD = """
 ## Sealed segments
 The same logs, in a directory with `.kafka_cleanshutdown`, where nobody looks at the second segment before it is read. Then readers go on at the next batch that is whole and
-in its place, or in the next segment, and the log tells of it once. Nobody has to skip an offset by hand. A read that begins before such damage may
-still send it, and the client refuses it; one that begins there, or any later one, does not.
+in its place, or in the next segment, and the log tells of it once. A read that begins before such damage may still send it, which the client
+refuses; a client that asks again and again, or where it was refused, is not sent it any more.
 """
 
 ROOT_HEAD = """

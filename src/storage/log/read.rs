@@ -80,7 +80,8 @@ impl Log {
         };
         let wanted = if min_one_batch { max_bytes.max(first.size as usize) } else { max_bytes };
         if segment.base_offset() != end.segment_base_offset {
-            segment.check_before_sending(first.position, first.position.saturating_add(wanted as u64), wait)?;
+            let to = first.position.saturating_add(wanted as u64);
+            self.watching(&segment, || segment.check_before_sending(first.position, to, wait))?;
         }
         let limit = segment.sound_until(first.position, limit);
         let len = (limit.saturating_sub(first.position) as usize).min(wanted);
@@ -124,7 +125,7 @@ impl Log {
                 return Ok(Some((segment.clone(), batch)));
             }
             if segment.base_offset() != end.segment_base_offset {
-                segment.check_end(limit, limit, wait)?;
+                self.watching(segment, || segment.check_end(limit, limit, wait))?;
             }
         }
         Ok(None)
@@ -155,12 +156,17 @@ impl Log {
         limit: u64,
         wait: Wait,
     ) -> Result<Option<BatchPosition>, ReadError> {
+        self.watching(segment, || segment.find(offset, limit, wait))
+    }
+
+    /// Does `act`. If that finds the segment's index lying, a new one is made.
+    fn watching<T>(&self, segment: &Arc<LogSegment>, act: impl FnOnce() -> T) -> T {
         let trusted = !segment.distrusts_index();
-        let found = segment.find(offset, limit, wait);
+        let done = act();
         if trusted && segment.distrusts_index() {
             self.rebuild_indexes_later(segment);
         }
-        found
+        done
     }
 
     fn distrust(&self, segment: &Arc<LogSegment>, reason: &str) {

@@ -145,22 +145,28 @@ impl LogSegment {
         if to < end && last.is_none_or(|(position, _)| to <= position) {
             return Ok(());
         }
-        if last.is_some_and(|(position, _)| position >= end) {
-            self.tell_damage(end, "the file ends, but its index goes on");
-        }
         let file = self.log.get()?;
         let mut batches = self.readable(&*file, from, end, wait);
-        if let Some((position, offset)) = last.filter(|(position, _)| (from + 1..end).contains(position)) {
-            let mut behind = self.readable(&*file, position, end, wait);
-            match behind.first() {
-                Ok(Some((_, frame))) if names(&frame, offset) => batches = behind,
-                // The way from the last batch that is known may be long.
-                Ok(_) | Err(ScanError::Damaged { .. }) if to < end => return Ok(()),
-                Ok(_) | Err(ScanError::Damaged { .. }) => {}
-                Err(error) => return Err(self.damaged(error)),
+        let mut wrong_at = None;
+        match last {
+            Some((position, offset)) if position > from && position < end => {
+                let mut behind = self.readable(&*file, position, end, wait);
+                match behind.first() {
+                    Ok(Some((_, frame))) if names(&frame, offset) => batches = behind,
+                    // The way from the last batch that is known may be long.
+                    Ok(_) | Err(ScanError::Damaged { .. }) if to < end => return Ok(()),
+                    Ok(_) | Err(ScanError::Damaged { .. }) => wrong_at = Some(position),
+                    Err(error) => return Err(self.damaged(error)),
+                }
             }
+            Some((position, _)) if position >= end => wrong_at = Some(position),
+            Some(_) | None => {}
         }
         while batches.next()?.is_some() {}
+        // If it names what is damaged it is not wrong.
+        if wrong_at.is_some_and(|position| !self.is_damaged_at(position.min(end.saturating_sub(1)))) {
+            self.distrust("the last entry of the offset index points to nothing");
+        }
         self.damage.was_end_checked.store(true, Ordering::Relaxed);
         Ok(())
     }
