@@ -51,7 +51,7 @@ PARTITIONS = {
     "empty-timeindex": Damage("a sealed segment has an empty `.timeindex`", ("left so", "rebuilt"), left=("00000000000000000000.timeindex", "")),
     "index-odd-size": Damage("the `.index` of a sealed segment has 3 bytes more", "rebuilt"),
     "index-garbage": Damage("the `.index` of a sealed segment is garbage", ("unnoticed", "rebuilt")),
-    "index-of-other-segment": Damage("a sealed segment has the `.index` of another one", ("unnoticed", "rebuilt"), left=("00000000000000000000.index", "")),
+    "index-of-other-segment": Damage("a sealed segment has the `.index` of another one", ("unnoticed", "rebuilt")),
     "active-index-garbage": Damage("the `.index` of the last segment is garbage", ("the end is sought where it points", "rebuilt"),
                                    ("an index that names no batch is built anew", "")),
     "no-snapshots": Damage("no producer snapshots", ("the producers are forgotten", "rebuilt")),
