@@ -34,6 +34,8 @@ SETTINGS = {
 NOT_CLEANED = {"log.cleaner.enable": "false"}
 SMALL_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "500"}
 HANGS = r"WARN a transaction hangs"
+# Kafka set it at run time.
+IO_THREADS = r"WARN num.io.threads=4 has no effect"
 
 
 class Fixture:
@@ -52,8 +54,8 @@ SOUND = {
     "deleted-records": Fixture(),
     "groups": Fixture(),
     "share": Fixture(),
-    "metadata": Fixture(SMALL_SNAPSHOTS, kafka=True),
-    "metadata-dynamic": Fixture({**DYNAMIC_QUORUM, **SMALL_SNAPSHOTS}),
+    "metadata": Fixture(SMALL_SNAPSHOTS, kafka=True, expected_log=[IO_THREADS]),
+    "metadata-dynamic": Fixture({**DYNAMIC_QUORUM, **SMALL_SNAPSHOTS}, expected_log=[IO_THREADS]),
     "formatted": Fixture(DYNAMIC_QUORUM),
     "unclean": Fixture(kafka=True, expected_log=[HANGS]),
 }
