@@ -9,6 +9,8 @@ pub(super) enum KnownBug {
     RenameNotSynced,
     /// A flush does not sync the directory, so that new segments have no name.
     NewNamesNotSynced,
+    /// When the sync of a directory has failed, it is synced again.
+    FailedSyncRepeated,
     /// A flush syncs the last segment only.
     SealedSegmentNotSynced,
     /// The recovery point is checkpointed before what is below it was flushed.

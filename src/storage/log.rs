@@ -267,8 +267,8 @@ pub struct Log {
     pub(super) last_flush_ms: AtomicI64,
     /// Files were made or renamed since the directory was synced.
     pub(super) has_unsynced_names: AtomicBool,
-    /// Held while the directory is synced.
-    pub(super) sync_names: Mutex<()>,
+    /// Held while the directory is synced. Whether that has failed.
+    pub(super) sync_names: Mutex<bool>,
     pub(super) cleaning: cleaning::Cleaning,
     /// Held by whoever takes segments out of the list; before [`Log::writer`].
     pub(super) exchange: Mutex<()>,

@@ -471,7 +471,7 @@ impl Recovery<'_> {
             commits: Mutex::default(),
             last_flush_ms: AtomicI64::new(now_ms),
             has_unsynced_names: AtomicBool::new(self.has_new_names),
-            sync_names: Mutex::new(()),
+            sync_names: Mutex::new(false),
             cleaning: Cleaning::new(),
             exchange: Mutex::new(()),
             replaced: Mutex::default(),

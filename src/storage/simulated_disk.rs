@@ -13,8 +13,8 @@
 //! | the process was killed | all of it, synced or not as before | the same |
 //! | the power went | what was synced, and of the changes since none, all, the first so many, or any; each write whole or in part; or the length without the content | what was synced, and of the changes since the first so many, or any |
 //!
-//! A sync that fails makes some of the changes durable and drops the others, though they can still be read: a later one
-//! succeeds and means nothing.
+//! A sync that fails, of a file or of a directory, makes some of the changes durable and drops the others, though they can
+//! still be seen: a later one succeeds and means nothing.
 //!
 //! It counts what it was called for ([`Coverage`]): the [`CallSite`] names what was being done, the call, and the kind of file.
 
@@ -257,9 +257,16 @@ impl Disk for SimulatedDisk {
         let mut state = self.state.lock();
         let node = state.tree.resolve(dir)?;
         let kind = state.tree.kind(node);
+        let was_dead = state.faults.is_dead;
         let result = state.faults.call(Call::SyncDir, &kind);
-        if result.is_ok() {
-            state.tree.dir(node).sync();
+        let State { tree, random, faults } = &mut *state;
+        match &result {
+            Ok(()) => tree.dir(node).sync(),
+            Err(_) if !was_dead && !faults.is_dead => {
+                tree.dir(node).fail_to_sync(random);
+                faults.has_failed_to_sync = true;
+            }
+            Err(_) => {}
         }
         result
     }

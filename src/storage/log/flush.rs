@@ -188,14 +188,27 @@ impl Log {
         }
     }
 
-    /// Makes the names of new files durable, and that those of deleted ones are gone.
+    /// Makes the names of new files durable, and that those of deleted ones are gone. After an error every later call is an
+    /// error, too: nobody knows any more which names are on disk.
     pub(in crate::storage) fn sync_new_names(&self) -> io::Result<()> {
         // Whoever finds nothing left to sync must not return before the one that does it.
-        let _one_at_a_time = self.sync_names.lock();
-        if self.has_unsynced_names.swap(false, Ordering::AcqRel) && !known_bugs::is_back(KnownBug::NewNamesNotSynced) {
-            self.context.disk.sync_dir(&self.dir.path())?;
+        let mut has_failed = self.sync_names.lock();
+        if *has_failed {
+            return Err(io::Error::other("an earlier sync of the directory failed"));
         }
-        Ok(())
+        if !self.has_unsynced_names.swap(false, Ordering::AcqRel) || known_bugs::is_back(KnownBug::NewNamesNotSynced) {
+            return Ok(());
+        }
+        let sync = || self.context.disk.sync_dir(&self.dir.path());
+        let synced = match known_bugs::is_back(KnownBug::FailedSyncRepeated) {
+            true => sync().or_else(|_| sync()),
+            false => sync(),
+        };
+        synced.inspect_err(|error| match error.kind() {
+            // It was given another name just then, or is deleted. Nothing was synced.
+            io::ErrorKind::NotFound => self.has_unsynced_names.store(true, Ordering::Release),
+            _ => *has_failed = true,
+        })
     }
 
     /// The log now ends at `log_end_offset`: what was durable above it no longer is, and who waits for more waits in vain.

@@ -16,7 +16,7 @@ use crate::storage::checkpoint::{
     CLEANER_OFFSETS, CleanShutdownFile, HIGH_WATERMARKS, LOG_START_OFFSETS, OffsetCheckpointFile, RECOVERY_POINTS,
 };
 use crate::storage::dir_lock::{DirLock, LockError};
-use crate::storage::disk::Disk;
+use crate::storage::disk::{Disk, is_disk_failure};
 use crate::storage::log::LogContext;
 use crate::types::{DirectoryId, Offset, TopicPartition};
 
@@ -98,7 +98,7 @@ impl LogDir {
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         match self.disk.sync_dir(parent.unwrap_or(Path::new("."))) {
             // Whoever made it was killed, perhaps, before its name was on disk. But what is above it need not be ours.
-            Err(error) if exists => debug!(dir = %self.path.display(), %error, "cannot sync the directory above"),
+            Err(error) if exists && !is_disk_failure(&error) => debug!(dir = %self.path.display(), %error, "cannot sync the directory above"),
             result => result.map_err(io)?,
         }
         *self.lock.lock() = Some(DirLock::acquire(&*self.disk, &self.path)?);

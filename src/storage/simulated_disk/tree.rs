@@ -173,6 +173,15 @@ impl DirNode {
         pending.drain(..).for_each(|(_, change)| change.apply(durable));
     }
 
+    /// As of a file: the names are as they were changed, but on disk some never will be.
+    pub fn fail_to_sync(&mut self, random: &mut SmallRng) {
+        for (_, change) in std::mem::take(&mut self.pending) {
+            if random.random_bool(0.5) {
+                change.apply(&mut self.durable);
+            }
+        }
+    }
+
     fn lose(&mut self, loss: NameLoss, random: &mut SmallRng) {
         let pending = std::mem::take(&mut self.pending);
         let kept = random.random_range(0..=pending.len());
