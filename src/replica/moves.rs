@@ -258,7 +258,7 @@ impl ReplicaMoves {
         let partition = moved.partition.topic_partition();
         let io = match error {
             CopyError::Append(AppendError::NoRoom(error) | AppendError::Io(error))
-            | CopyError::Change(ChangeError::Io(error)) => Some(error),
+            | CopyError::Change(ChangeError::NoRoom(error) | ChangeError::Io(error)) => Some(error),
             CopyError::Append(_) | CopyError::Change(_) | CopyError::Read(_) | CopyError::Invalid(_) => None,
         };
         if io.is_some_and(is_full) {

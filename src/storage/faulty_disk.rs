@@ -27,6 +27,11 @@ pub struct Faults {
     /// Bytes that can still be written; then `ENOSPC`, after a part of the write. Negative: no limit.
     pub room: AtomicI64,
     pub syncs_fail: AtomicBool,
+    pub syncs_panic: AtomicBool,
+    /// Nothing gets another name, for want of room,
+    pub renames_lack_room: AtomicBool,
+    /// or nothing after so many more.
+    pub renames_left: AtomicI64,
     pub reads_fail: AtomicBool,
     /// Reads that must not wait find nothing in memory.
     pub is_cold: AtomicBool,
@@ -54,7 +59,8 @@ pub struct FaultyDisk {
 
 impl FaultyDisk {
     pub fn with_faults() -> (Arc<dyn Disk>, Arc<Faults>) {
-        let faults = Arc::new(Faults { room: AtomicI64::new(-1), ..Faults::default() });
+        let faults =
+            Arc::new(Faults { room: AtomicI64::new(-1), renames_left: AtomicI64::new(i64::MAX), ..Faults::default() });
         (Arc::new(FaultyDisk { faults: faults.clone() }), faults)
     }
 }
@@ -78,7 +84,11 @@ impl Disk for FaultyDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealDisk.rename(from, to)
+        let lacks_room = self.faults.renames_left.fetch_sub(1, Ordering::Relaxed) <= 0;
+        match lacks_room || self.faults.renames_lack_room.load(Ordering::Relaxed) {
+            true => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+            false => RealDisk.rename(from, to),
+        }
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
@@ -142,6 +152,7 @@ impl DiskFile for FaultyFile {
     fn sync_data(&self) -> io::Result<()> {
         self.faults.syncs.fetch_add(1, Ordering::Relaxed);
         self.faults.come_before(Call::Sync, &self.path)?;
+        assert!(!self.faults.syncs_panic.load(Ordering::Relaxed), "on purpose");
         match self.faults.syncs_fail.load(Ordering::Relaxed) {
             true => Err(io::Error::from_raw_os_error(libc::EIO)),
             false => self.file.sync_data(),

@@ -214,6 +214,9 @@ impl CachedFile {
     /// Gives the file another state, and so another name. That it is not there is no error.
     pub fn rename(&self, state: FileState) -> io::Result<()> {
         let mut slot = self.slot.lock();
+        if slot.is_removed {
+            return Ok(());
+        }
         let dir = self.dir.path.read();
         let renamed = slot.name.with_state(state);
         match self.cache.disk.rename(&slot.name.path_in(&dir), &renamed.path_in(&dir)) {
@@ -226,7 +229,10 @@ impl CachedFile {
     /// Removes the file. That it is not there is no error. Whoever holds it open can still read it.
     pub fn remove(&self) -> io::Result<()> {
         let mut slot = self.slot.lock();
-        slot.is_removed = true;
+        // Its name may be that of another file by now.
+        if std::mem::replace(&mut slot.is_removed, true) {
+            return Ok(());
+        }
         self.unsynced.store(false, Ordering::Release);
         let file = slot.file.take();
         // Held meanwhile, as above.

@@ -9,6 +9,14 @@ pub(super) enum KnownBug {
     RenameNotSynced,
     /// A flush does not sync the directory, so that new segments have no name.
     NewNamesNotSynced,
+    /// That segments were deleted is noted for the next sync before they are renamed: a flush in between takes the note away.
+    DeletedNamesNotedTooEarly,
+    /// A log that was not written to is closed without a sync, though segments were deleted.
+    DeletedNamesNotSynced,
+    /// Where a log starts is not noted if its first segment says it, though those before it may come back.
+    StartLeftToNames,
+    /// A log fails where there is no room for what is not an append, and nothing is deleted without room for another name.
+    NoRoomFails,
     /// When the sync of a directory has failed, it is synced again.
     FailedSyncRepeated,
     /// A flush syncs the last segment only.

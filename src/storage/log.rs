@@ -2,8 +2,9 @@
 //!
 //! Owns the partition's directory: segments, indexes, producer snapshots and the leader-epoch file. Its invariants:
 //!
-//! - `log_start_offset <= recovery_point <= log_end_offset`, and the segments cover `log_start_offset..log_end_offset`,
-//!   in order, with gaps only where compaction or damage left them;
+//! - `log_start_offset` and `recovery_point` are both at most `log_end_offset`. The start may be the larger one: what was
+//!   deleted need not be on disk. The segments cover `log_start_offset..log_end_offset`, in order, with gaps only where
+//!   compaction or damage left them;
 //! - bytes below `log_end_offset` are never changed, except by truncation; `log_end_offset` is published after the
 //!   bytes are written, so that a reader never sees half a batch;
 //! - a log that failed ([`Log::is_failed`]) takes nothing any more, since nobody can tell what the disk holds.
@@ -154,6 +155,9 @@ pub enum ChangeError {
     /// OFFSET_OUT_OF_RANGE
     #[error("{offset} is behind the log's end {log_end_offset}, or no offset")]
     OutOfRange { offset: Offset, log_end_offset: Offset },
+    /// There is no room: KAFKA_STORAGE_ERROR. The log is what it was, and goes on.
+    #[error("the disk is full: {0}")]
+    NoRoom(#[source] io::Error),
     /// The disk failed now: the caller takes the log directory offline.
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -431,6 +431,10 @@ impl LogManager {
         log_start_offset: Offset,
     ) -> Result<HostedLog, LogOpenError> {
         let path = dir.path.join(name_for(topic_partition, kind).to_string());
+        if dir.has_stale_checkpoints.load(Ordering::Relaxed) && !self.checkpoint_in(dir) {
+            let source = io::Error::new(io::ErrorKind::StorageFull, "no room for checkpoints without what was deleted");
+            return Err(LogOpenError::Io { path, source });
+        }
         let disk = &*self.context.disk;
         let made = disk.create_dir_all(&path).and_then(|()| partition_metadata::write(disk, &path, new.topic_id));
         made.and_then(|()| disk.sync_dir(&dir.path)).map_err(|source| {
@@ -519,9 +523,7 @@ impl LogManager {
         }
         // A topic of the same name must not inherit these offsets.
         for dir in changed.iter().filter(|dir| dir.is_online()) {
-            self.checkpoint_recovery_points_in(dir);
-            self.checkpoint_log_start_offsets_in(dir);
-            self.checkpoint_cleaner_offsets_in(dir);
+            self.checkpoint_in(dir);
         }
         failed
     }

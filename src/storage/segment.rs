@@ -387,6 +387,21 @@ impl LogSegment {
         self.with_txn_index(false, |index| index.map_or(Ok(()), |index| Ok(index.rename(state)?))).map_err(txn_io)
     }
 
+    /// Whether it was put in the place of others, and has not got their names yet: not all of them.
+    pub fn is_swap(&self) -> bool {
+        let is_swap = |file: &Arc<CachedFile>| file.name().state == FileState::Swap;
+        let has_txn_index = match &*self.txn_index.lock() {
+            TxnIndexSlot::Open(index) => index.state() == FileState::Swap,
+            TxnIndexSlot::Absent | TxnIndexSlot::OnDisk => false,
+        };
+        has_txn_index || [&self.log, self.offset_index.file(), self.time_index.file()].into_iter().any(is_swap)
+    }
+
+    /// Removes the file with the batches.
+    pub fn remove_log(&self) -> io::Result<()> {
+        self.log.remove()
+    }
+
     /// Removes all files.
     pub fn remove(&self) -> io::Result<()> {
         self.log.remove()?;

@@ -16,6 +16,8 @@
 //! A sync that fails, of a file or of a directory, makes some of the changes durable and drops the others, though they can
 //! still be seen: a later one succeeds and means nothing.
 //!
+//! Before a file is renamed to be deleted, it may let somebody else in ([`SimulatedDisk::let_in`]), as another thread would come.
+//!
 //! It counts what it was called for ([`Coverage`]): the [`CallSite`] names what was being done, the call, and the kind of file.
 
 mod faults;
@@ -54,6 +56,8 @@ struct State {
     tree: Tree,
     faults: Faults,
     random: SmallRng,
+    /// After how many renames who comes.
+    other: Option<(u64, Box<dyn FnOnce() + Send>)>,
 }
 
 impl SimulatedDisk {
@@ -64,7 +68,7 @@ impl SimulatedDisk {
     /// `seed` decides what faults do.
     pub fn with_seed(seed: u64) -> SimulatedDisk {
         let random = SmallRng::seed_from_u64(seed);
-        let state = State { tree: Tree::new(), faults: Faults::default(), random };
+        let state = State { tree: Tree::new(), faults: Faults::default(), random, other: None };
         SimulatedDisk { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -89,6 +93,34 @@ impl SimulatedDisk {
         self.state.lock().faults.is_held = is_held;
     }
 
+    /// Has `other` act after so many more renames of files that are to be deleted, before the next one; nobody if `None`. The
+    /// log whose files they are is locked then.
+    pub fn let_in(&self, other: Option<(u64, Box<dyn FnOnce() + Send>)>) {
+        self.state.lock().other = other;
+    }
+
+    /// After how many renames comes who was let in, if that was not yet.
+    pub fn awaited(&self) -> Option<u64> {
+        self.state.lock().other.as_ref().map(|(left, _)| *left)
+    }
+
+    fn before_deletion(&self) {
+        let other = {
+            let mut state = self.state.lock();
+            match &mut state.other {
+                Some((0, _)) => state.other.take(),
+                Some((left, _)) => {
+                    *left -= 1;
+                    None
+                }
+                None => None,
+            }
+        };
+        if let Some((_, act)) = other {
+            act();
+        }
+    }
+
     pub fn is_dead(&self) -> bool {
         self.state.lock().faults.is_dead
     }
@@ -96,6 +128,18 @@ impl SimulatedDisk {
     /// The call that failed as it was told to.
     pub fn failed_at(&self) -> Option<CallSite> {
         self.state.lock().faults.failed_at.clone()
+    }
+
+    /// Nothing but room was ever missing, and for no sync.
+    pub fn lacks_but_room(&self) -> bool {
+        let faults = &self.state.lock().faults;
+        faults.failed_at.is_some() && !faults.has_failed && !faults.has_failed_to_sync
+    }
+
+    /// A full disk has room again, and forgets that it had none.
+    pub fn recover(&self) {
+        let faults = &mut self.state.lock().faults;
+        (faults.calls_left, faults.is_full, faults.failed_at) = (None, false, None);
     }
 
     /// A sync has failed: what can be read is perhaps not on disk, and never will be. Only a power loss shows it.
@@ -132,7 +176,7 @@ impl SimulatedDisk {
             tree.lose(&mut random);
         }
         tree.forget_unreachable();
-        SimulatedDisk { state: Arc::new(Mutex::new(State { tree, faults, random })) }
+        SimulatedDisk { state: Arc::new(Mutex::new(State { tree, faults, random, other: None })) }
     }
 
     /// The names in a directory.
@@ -143,6 +187,10 @@ impl SimulatedDisk {
             _ => Vec::new(),
         }
     }
+}
+
+fn is_deletion(to: &Path) -> bool {
+    to.extension().is_some_and(|extension| extension == "deleted")
 }
 
 impl Disk for SimulatedDisk {
@@ -217,6 +265,9 @@ impl Disk for SimulatedDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if is_deletion(to) {
+            self.before_deletion();
+        }
         let mut state = self.state.lock();
         let (parent, from) = state.tree.resolve_parent(from)?;
         let (to_parent, to) = state.tree.resolve_parent(to)?;
@@ -259,7 +310,7 @@ impl Disk for SimulatedDisk {
         let kind = state.tree.kind(node);
         let was_dead = state.faults.is_dead;
         let result = state.faults.call(Call::SyncDir, &kind);
-        let State { tree, random, faults } = &mut *state;
+        let State { tree, random, faults, .. } = &mut *state;
         match &result {
             Ok(()) => tree.dir(node).sync(),
             Err(_) if !was_dead && !faults.is_dead => {

@@ -123,6 +123,10 @@ impl TransactionIndex {
         self.file.path()
     }
 
+    pub fn state(&self) -> FileState {
+        self.file.name().state
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -75,7 +75,9 @@ fn delete(replicas: &ReplicaManager, topic: &str, partition: PartitionId, offset
         DeleteRecordsError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
         DeleteRecordsError::Log(error) => match error {
             ChangeError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
-            ChangeError::Io(_) | ChangeError::Offline | ChangeError::Moved => ErrorCode::KafkaStorageError,
+            ChangeError::NoRoom(_) | ChangeError::Io(_) | ChangeError::Offline | ChangeError::Moved => {
+                ErrorCode::KafkaStorageError
+            }
         },
     })
 }

@@ -341,6 +341,7 @@ impl Cleaner {
                 Ok(false) | Err(ChangeError::Offline | ChangeError::Moved | ChangeError::OutOfRange { .. }) => {
                     Err(CleanError::Aborted)
                 }
+                Err(ChangeError::NoRoom(error)) => Err(CleanError::NoRoom(error)),
                 Err(ChangeError::Io(error)) => {
                     // Nobody knows how far it came: what is there may be all that there is.
                     is_half_done = true;

@@ -230,6 +230,25 @@ pub fn short() -> Vec<(&'static str, Role, Vec<Step>)> {
             ],
         ),
         (
+            "retention after a restart, and nothing else",
+            Role::Leader,
+            vec![
+                append(2, 3),
+                Roll { partition: p },
+                append(3, 3),
+                Roll { partition: p },
+                append(2, 2),
+                Roll { partition: p },
+                append(3, 1),
+                Restart,
+                DeleteRecords { partition: p, left: 1 },
+                Retention { partition: p },
+                Restart,
+                CheckpointStarts,
+                append(2, 1),
+            ],
+        ),
+        (
             "compaction",
             Role::Compacted,
             vec![

@@ -24,7 +24,7 @@ use crate::storage::crash_simulation::model::{Doubt, Entry, Kind, PRODUCERS, Par
 use crate::storage::crash_simulation::script::Step;
 use crate::storage::disk::Disk;
 use crate::storage::file_cache::FileCache;
-use crate::storage::log::{AppendContext, AppendInfo, Log, LogContext};
+use crate::storage::log::{AppendContext, AppendInfo, ChangeError, Log, LogContext};
 use crate::storage::manager::{HostedPartition, LoadEvent, LogLookupError, LogManager, LogManagerConfig, NewLog};
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::{DamagePolicy, RecoveryReport};
@@ -64,6 +64,8 @@ pub struct World {
     is_made: Vec<bool>,
     /// Up to where flushes were answered.
     answered: Vec<Arc<AtomicI64>>,
+    /// The largest starts that others have noted meanwhile.
+    noted_starts: Vec<Arc<AtomicI64>>,
     directory: DirectoryId,
     /// How the last process ended; `None`: in order.
     ended_by: Option<Crash>,
@@ -113,6 +115,7 @@ impl World {
             logs: vec![None; roles.len()],
             is_made: vec![false; roles.len()],
             answered: roles.iter().map(|_| Arc::default()).collect(),
+            noted_starts: roles.iter().map(|_| Arc::default()).collect(),
             partitions,
             directory: DirectoryId::random(),
             ended_by: None,
@@ -297,6 +300,11 @@ impl World {
         if self.disk.is_dead() {
             return Halt::Dead;
         }
+        if let Some(site) = self.disk.failed_at()
+            && let Err(what) = self.check_online()
+        {
+            return Halt::Violation(format!("{error}: there was no room at {site}, and {what}"));
+        }
         match self.disk.failed_at() {
             Some(site) => {
                 self.say(format_args!("  {error}; failed at {site}"));
@@ -304,6 +312,46 @@ impl World {
             }
             None => Halt::Violation(format!("for no reason: {error}")),
         }
+    }
+
+    /// A disk without room is no reason to give it up, but where a sync is refused, after which nobody knows what is on disk; or
+    /// at a start, which needs some.
+    fn check_online(&self) -> Result<(), String> {
+        if !self.disk.lacks_but_room() || !self.is_up {
+            return Ok(());
+        }
+        let failed = self.logs.iter().flatten().find(|log| log.is_failed());
+        match (failed, &self.manager) {
+            (Some(log), _) => Err(format!("the log {} has failed", log.topic_partition())),
+            (None, Some(manager)) if manager.has_offline_dirs() => Err("the directory is offline".to_owned()),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// There is room again, and the node goes on as if nothing had been. Not if it was being closed, nor if a sync was refused,
+    /// or the start.
+    pub fn recover(&mut self) -> Outcome<bool> {
+        let is_closed = self.logs.iter().flatten().any(|log| log.is_offline());
+        if !self.disk.lacks_but_room() || !self.is_up || self.disk.is_dead() || is_closed {
+            return Ok(false);
+        }
+        self.disk.recover();
+        self.say("there is room again");
+        for n in 0..self.partitions.len() {
+            // One whose topic was made anew when there was none.
+            if self.logs[n].is_none() {
+                self.make(n)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// A change was refused. What was refused for want of room has not begun.
+    fn refused(&mut self, n: usize, error: ChangeError) -> Halt {
+        if let ChangeError::NoRoom(_) = error {
+            self.partitions[n].doubts.pop();
+        }
+        self.halt(error)
     }
 
     fn manager(&self) -> Outcome<Arc<LogManager>> {
@@ -320,7 +368,46 @@ impl World {
             let answered = self.answered[n].swap(0, Ordering::Relaxed);
             let recovery_point = self.logs[n].as_ref().map_or(0, |log| log.recovery_point().0);
             partition.durable = partition.durable.max(answered).max(recovery_point).min(partition.end);
+            let noted = self.noted_starts[n].swap(0, Ordering::Relaxed);
+            if noted <= partition.start_at_most() {
+                partition.durable_start = partition.durable_start.max(noted);
+            }
         }
+    }
+
+    /// Has others come in during the next step, after so many renames by which a file is deleted.
+    pub fn let_in(&self, after: u64) -> Option<u64> {
+        self.disk.let_in(self.others().map(|others| (after, others)));
+        Some(after)
+    }
+
+    /// After how many more renames they come, if they did not. They no longer do by themselves.
+    pub fn still_awaited(&self) -> Option<u64> {
+        let left = self.disk.awaited();
+        self.disk.let_in(None);
+        left
+    }
+
+    /// What other threads do at any time: flushes and checkpoints.
+    fn others(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        let (manager, disk) = (self.manager.clone()?, self.disk.clone());
+        let logs = self.logs.iter().zip(&self.answered).zip(&self.noted_starts);
+        let logs = logs.filter_map(|((log, answered), noted)| Some((log.clone()?, answered.clone(), noted.clone())));
+        let logs: Vec<_> = logs.collect();
+        Some(Box::new(move || {
+            for (log, answered, _) in &logs {
+                let end = log.log_end_offset();
+                if log.flush(end).is_ok() {
+                    answered.fetch_max(end.0, Ordering::Relaxed);
+                }
+            }
+            manager.checkpoint_recovery_points();
+            let starts: Vec<_> = logs.iter().map(|(log, ..)| log.log_start_offset().0).collect();
+            manager.checkpoint_log_start_offsets();
+            if !disk.is_dead() && disk.failed_at().is_none() && !manager.has_offline_dirs() {
+                logs.iter().zip(starts).for_each(|((.., noted), start)| noted.store(start, Ordering::Relaxed));
+            }
+        }))
     }
 
     // --- steps ---------------------------------------------------------------------------------------------------
@@ -600,7 +687,7 @@ impl World {
         }
         partition.doubts.push(Doubt::Truncate(to));
         self.answered[n].store(0, Ordering::Relaxed);
-        log.truncate_to(Offset(to)).map_err(|error| self.halt(error))?;
+        log.truncate_to(Offset(to)).map_err(|error| self.refused(n, error))?;
         let partition = &mut self.partitions[n];
         partition.doubts.pop();
         partition.truncate(to);
@@ -613,7 +700,7 @@ impl World {
         let at = (partition.end + ahead - 3).max(0);
         partition.doubts.push(Doubt::StartAnew(at));
         self.answered[n].store(0, Ordering::Relaxed);
-        log.truncate_fully_and_start_at(Offset(at)).map_err(|error| self.halt(error))?;
+        log.truncate_fully_and_start_at(Offset(at)).map_err(|error| self.refused(n, error))?;
         let partition = &mut self.partitions[n];
         partition.doubts.pop();
         partition.start_anew(at);

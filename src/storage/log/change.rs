@@ -23,6 +23,7 @@ use crate::storage::log::append::{index_io, producer_batch};
 use crate::storage::log::{
     ActiveSegment, CLOSED, ChangeError, FlushError, Log, LogEnd, MOVED, OPEN, ReadError, Wait, Writer,
 };
+use crate::storage::partition_metadata;
 use crate::storage::producer_state::ProducerStateManager;
 use crate::storage::retention::{self, SegmentAge};
 use crate::storage::scan::Frame;
@@ -194,6 +195,11 @@ impl Log {
 
     fn close_files(&self, writer: &mut Writer) -> io::Result<()> {
         if !writer.has_changed {
+            self.finish_exchanges()?;
+            // Segments may have been deleted nevertheless.
+            if !known_bugs::is_back(KnownBug::DeletedNamesNotSynced) {
+                self.sync_new_names()?;
+            }
             return self.epochs.lock().flush();
         }
         let active = self.active_segment();
@@ -205,6 +211,7 @@ impl Log {
             }
             result => result,
         };
+        unless_full(self.finish_exchanges())?;
         unless_full(active.seal().map_err(index_io))?;
         if writer.active.reserved > active.size() {
             active.release_reserved()?;
@@ -225,7 +232,13 @@ impl Log {
     /// Takes the log out of use and renames its directory to `topic-partition.uuid-delete`; `file.delete.delay.ms` later
     /// its files are removed. Reads that are under way finish. Returns the new directory.
     pub fn delete(&self) -> io::Result<PathBuf> {
-        let deleted = self.close_as(DirectoryKind::Deleted)?;
+        let deleted = match self.close_as(DirectoryKind::Deleted) {
+            Err(error) if is_full(&error) => {
+                self.tell_full(&error);
+                return self.remove_now();
+            }
+            deleted => deleted?,
+        };
         let delay = Duration::from_millis(self.config.load().file_delete_delay_ms.max(0) as u64);
         self.remove_dir_later(deleted.clone(), delay, MAX_REMOVALS);
         Ok(deleted)
@@ -250,6 +263,33 @@ impl Log {
                 _ => error!(dir = %path.display(), %error, "cannot remove the directory of a deleted partition"),
             }
         });
+    }
+
+    /// Removes the directory of a log that was closed: there is no room for another name. What says whose it is goes last, so
+    /// that what a crash leaves is not taken for a log of a topic of the same name.
+    fn remove_now(&self) -> io::Result<PathBuf> {
+        let (disk, dir) = (&self.context.disk, self.dir.path());
+        // Who writes them would make files.
+        let _epochs = self.epochs.lock();
+        for entry in disk.list(&dir)? {
+            if entry.name != partition_metadata::FILE_NAME {
+                ignore_missing(disk.remove_file(&dir.join(&entry.name)))?;
+            }
+        }
+        disk.sync_dir(&dir)?;
+        let mut tries = 1..=MAX_REMOVALS;
+        while let Err(error) = disk.remove_dir_all(&dir) {
+            let is_changing = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty);
+            if !is_changing || tries.next().is_none() {
+                return Err(error);
+            }
+            // A cleaning finds out soon that the log is closed.
+            std::thread::sleep(RETRY_DELAY);
+        }
+        if let Some(parent) = dir.parent() {
+            disk.sync_dir(parent)?;
+        }
+        Ok(dir)
     }
 
     /// Takes the log out of use and renames its directory to `topic-partition.uuid-stray`, for a person to look at.
@@ -284,17 +324,24 @@ impl Log {
 
     // --- the parts, under the lock ---------------------------------------------------------------------------------
 
-    /// Runs `act` unless the log is offline; an error of the disk in it takes it there.
+    /// Runs `act` unless the log is offline; an error of the disk in it takes it there. Where there is no room, `act` leaves
+    /// the log as it was, or calls the error another one ([`is_half_done`]).
     fn change<T>(&self, act: impl FnOnce() -> Result<T, ChangeError>) -> Result<T, ChangeError> {
         match self.state.load(Ordering::Acquire) {
             OPEN => {}
             MOVED => return Err(ChangeError::Moved),
             _ => return Err(ChangeError::Offline),
         }
-        act().inspect_err(|error| {
-            if let ChangeError::Io(error) = error {
-                self.fail(error);
+        act().map_err(|error| match error {
+            ChangeError::Io(error) if is_full(&error) && !known_bugs::is_back(KnownBug::NoRoomFails) => {
+                self.tell_full(&error);
+                ChangeError::NoRoom(error)
             }
+            ChangeError::Io(error) => {
+                self.fail(&error);
+                ChangeError::Io(error)
+            }
+            error => error,
         })
     }
 
@@ -312,8 +359,7 @@ impl Log {
         if self.config.load().cleanup_policy.compact {
             // Else a power loss might take its end and leave what follows. Recovery would not know that gap from one that
             // compaction has made.
-            old.sync_all()?;
-            self.sync_new_names()?;
+            old.sync_all().and_then(|()| self.sync_new_names()).map_err(is_half_done)?;
         }
         let new = self.create_segment(base_offset)?;
         writer.producers.update_map_end_offset(base_offset);
@@ -389,8 +435,10 @@ impl Log {
             // A hint: a disk too full for it may yet take the records.
             let _ = new.reserve(config.segment_bytes.max(0) as u64);
         }
-        if let Some(snapshot) = snapshot {
-            snapshot.sync_data()?;
+        match snapshot.map_or(Ok(()), |snapshot| snapshot.sync_data()) {
+            // A start can do without.
+            Err(error) if is_full(&error) => self.tell_full(&error),
+            synced => synced?,
         }
         ignore_missing(self.sync_below(new.base_offset()))
     }
@@ -406,13 +454,33 @@ impl Log {
         // What is damaged before it goes, too: it must not become a part of what is appended next.
         let position = active.without_damage_before(cut.map_or(active.size(), |batch| batch.position));
 
+        let (old_end, old_segments) = (*self.end.read(), self.segments.load_full());
         self.publish_end(LogEnd { offset: end, segment_base_offset: active.base_offset(), position });
         self.recent.lock().clear();
         self.segments.store(Arc::new(segments));
-        self.truncate_commits(end);
-        self.log_start_offset.fetch_min(end.0, Ordering::AcqRel);
+        self.truncate_commits(end, true);
+        let old_start = self.log_start_offset.fetch_min(end.0, Ordering::AcqRel);
         // Before anything goes: where a crash takes some of the segments and leaves others, the next start has to see to it.
-        self.correct_checkpoints()?;
+        self.correct_checkpoints().inspect_err(|_| {
+            self.log_start_offset.store(old_start, Ordering::Release);
+            self.segments.store(old_segments);
+            self.publish_end(old_end);
+        })?;
+        self.cut(writer, removed, &active, end, position).map_err(|error| match error {
+            ChangeError::Io(error) => ChangeError::Io(is_half_done(error)),
+            error => error,
+        })
+    }
+
+    /// The part of a truncation from which there is no way back.
+    fn cut(
+        &self,
+        writer: &mut Writer,
+        removed: Vec<Arc<LogSegment>>,
+        active: &LogSegment,
+        end: Offset,
+        position: u64,
+    ) -> Result<(), ChangeError> {
         if !removed.is_empty() {
             self.remove_segments(writer, removed)?;
             // Else a crash might bring back a segment behind what is cut off now.
@@ -437,27 +505,57 @@ impl Log {
             return Err(ChangeError::OutOfRange { offset, log_end_offset: self.log_end_offset() });
         }
         // Before there is a segment at `offset`: a crash may bring back old ones beside it, and they may reach beyond.
-        self.truncate_commits(offset);
-        self.correct_checkpoints()?;
-        let removed = Vec::clone(&self.segments.load());
-        // Names first: the new segment may have that of an old one.
-        removed.iter().try_for_each(|segment| segment.rename(FileState::Deleted))?;
-        let new = Arc::new(LogSegment::create(&self.context.files, &self.dir, offset)?);
+        self.truncate_commits(offset, false);
+        let log_start_offset = Offset(self.log_start_offset.fetch_min(offset.0, Ordering::AcqRel));
+        let mut removed = Vec::clone(&self.segments.load());
+        let same = removed.iter().position(|segment| segment.base_offset() == offset).map(|at| removed.remove(at));
+        let made = self.correct_checkpoints().and_then(|()| match &same {
+            // It has the name of the new one. Nobody asks for what is in it, so that it is emptied.
+            Some(_) => LogSegment::create(&self.context.files, &self.dir, offset).map(Arc::new).map_err(is_half_done),
+            None => self.create_segment(offset),
+        });
+        let new = made.inspect_err(|_| {
+            // Nothing is gone yet.
+            self.log_start_offset.store(log_start_offset.0, Ordering::Release);
+        })?;
+        self.begin_anew(writer, new, removed, same.is_some()).map_err(is_half_done)?;
+        Ok(())
+    }
+
+    /// From here on there is no way back.
+    fn begin_anew(
+        &self,
+        writer: &mut Writer,
+        new: Arc<LogSegment>,
+        removed: Vec<Arc<LogSegment>>,
+        is_emptied: bool,
+    ) -> io::Result<()> {
+        let offset = new.base_offset();
         self.publish_end(LogEnd { offset, segment_base_offset: offset, position: 0 });
         self.log_start_offset.store(offset.0, Ordering::Release);
         self.recent.lock().clear();
-        self.segments.store(Arc::new(vec![new]));
-        self.context.disk.sync_dir(&self.dir.path())?;
+        self.segments.store(Arc::new(vec![new.clone()]));
+        // A flush of what was there before may have ended meanwhile.
+        self.truncate_commits(offset, false);
         self.start_writing(writer, 0);
-        self.remove_later(removed, Vec::new());
+        if is_emptied {
+            // Else a crash might bring back a part of what was in it, behind what is appended.
+            new.written_by_others();
+            new.sync_all()?;
+        }
+        self.remove_segments(writer, removed)?;
+        self.context.disk.sync_dir(&self.dir.path())?;
         {
             let mut epochs = self.epochs.lock();
             epochs.clear();
-            epochs.flush()?;
+            match epochs.flush() {
+                // Written before the first batch is.
+                Err(error) if is_full(&error) => self.tell_full(&error),
+                flushed => flushed?,
+            }
         }
         writer.producers.truncate_fully_and_start_at(offset)?;
         self.publish_first_unstable(writer);
-        self.correct_checkpoints()?;
         Ok(())
     }
 
@@ -473,21 +571,46 @@ impl Log {
         Ok(())
     }
 
-    /// Renames the files of segments that are no longer in the list, and removes them after `file.delete.delay.ms`.
+    /// Renames the files of segments that are no longer in the list, and removes them after `file.delete.delay.ms`. Where
+    /// there is no room for the new names, removes them now, as a full disk needs it most.
     fn remove_segments(&self, writer: &mut Writer, removed: Vec<Arc<LogSegment>>) -> io::Result<()> {
-        let dir = self.dir.path();
         let mut snapshots = Vec::new();
-        self.has_unsynced_names.store(true, Ordering::Release);
+        let notes_too_early = known_bugs::is_back(KnownBug::DeletedNamesNotedTooEarly);
+        self.has_unsynced_names.fetch_or(notes_too_early, Ordering::AcqRel);
         for segment in &removed {
-            segment.rename(FileState::Deleted)?;
+            self.give_up(segment)?;
             if let Some(name) = writer.producers.remove_snapshot(segment.base_offset()) {
-                let deleted = name.with_state(FileState::Deleted);
-                ignore_missing(self.context.disk.rename(&name.path_in(&dir), &deleted.path_in(&dir)))?;
-                snapshots.push(deleted);
+                snapshots.extend(self.give_up_snapshot(name)?);
             }
         }
+        // Behind the renames: a flush that comes in between would sync some of them, and leave nothing to do for the rest.
+        self.has_unsynced_names.fetch_or(!notes_too_early, Ordering::AcqRel);
         self.remove_later(removed, snapshots);
         Ok(())
+    }
+
+    /// Gives the files of a segment the names of deleted ones, or removes them if there is no room for that.
+    pub(super) fn give_up(&self, segment: &LogSegment) -> io::Result<()> {
+        match segment.rename(FileState::Deleted) {
+            Err(error) if is_full(&error) && !known_bugs::is_back(KnownBug::NoRoomFails) => {
+                self.tell_full(&error);
+                segment.remove().map_err(is_half_done)
+            }
+            renamed => renamed,
+        }
+    }
+
+    /// As [`Self::give_up`], a producer snapshot. Returns the name that is to be removed later.
+    pub(super) fn give_up_snapshot(&self, name: FileName) -> io::Result<Option<FileName>> {
+        let (disk, dir) = (&self.context.disk, self.dir.path());
+        let deleted = name.with_state(FileState::Deleted);
+        match ignore_missing(disk.rename(&name.path_in(&dir), &deleted.path_in(&dir))) {
+            Err(error) if is_full(&error) => {
+                disk.remove_if_exists(&name.path_in(&dir)).map_err(is_half_done)?;
+                Ok(None)
+            }
+            renamed => renamed.map(|()| Some(deleted)),
+        }
     }
 
     fn remove_later(&self, removed: Vec<Arc<LogSegment>>, snapshots: Vec<FileName>) {
@@ -570,6 +693,14 @@ fn read_body(file: &dyn DiskFile, position: u64, size: usize) -> io::Result<Vec<
     let mut body = vec![0; (size - HEADER_SIZE).min(MAX_MARKER_SIZE)];
     file.read_exact_at(&mut body, position + HEADER_SIZE as u64)?;
     Ok(body)
+}
+
+/// An error that comes when it is too late to leave all as it was: be it for want of room, the log fails.
+pub(super) fn is_half_done(error: io::Error) -> io::Error {
+    match is_full(&error) {
+        true => io::Error::other(error),
+        false => error,
+    }
 }
 
 /// An error of reading in the midst of a change is one of the disk, too: nobody knows what it holds.

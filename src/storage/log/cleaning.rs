@@ -13,6 +13,9 @@
 //! | `.swap` renamed to the final names; directory synced | removes `.deleted` |
 //! | `.deleted` removed after `file.delete.delay.ms`, when nobody reads them | |
 //!
+//! Where there is no room for the first names, nothing is exchanged. Later ones can be done without: segments that are replaced
+//! are removed at once then, and the cleaned one is used under its `.swap` names, until there is room for the final ones.
+//!
 //! Appends go on all the while: they only wait for the moment in which the list of segments is exchanged.
 
 use std::io;
@@ -22,9 +25,10 @@ use std::time::Duration;
 
 use tracing::error;
 
+use crate::storage::disk::is_full;
 use crate::storage::file_name::{FileName, FileState};
 use crate::storage::known_bugs::{self, KnownBug};
-use crate::storage::log::change::{ignore_missing, remove_files};
+use crate::storage::log::change::{is_half_done, remove_files};
 use crate::storage::log::{ChangeError, Log, OPEN, ReadError};
 use crate::storage::segment::LogSegment;
 use crate::types::Offset;
@@ -174,24 +178,39 @@ impl Log {
         if are_there != sources.len() || first + sources.len() >= segments.len() {
             return Ok(false);
         }
-        self.exchange_files(cleaned, sources, first).inspect_err(|error| self.fail(error))?;
-        Ok(true)
+        match self.exchange_files(cleaned, sources, first) {
+            Ok(()) => Ok(true),
+            Err(error) if is_full(&error) => {
+                self.tell_full(&error);
+                Err(ChangeError::NoRoom(error))
+            }
+            Err(error) => {
+                self.fail(&error);
+                Err(ChangeError::Io(error))
+            }
+        }
     }
 
+    /// After an error for want of room nothing was exchanged.
     fn exchange_files(&self, cleaned: &Arc<LogSegment>, sources: &[Arc<LogSegment>], first: usize) -> io::Result<()> {
         let (disk, dir) = (&self.context.disk, self.dir.path());
+        self.finish_exchanges()?;
         self.cleaning.exchanges.fetch_add(1, Ordering::AcqRel);
         if known_bugs::is_back(KnownBug::SourcesBeforeSwap) {
             sources.iter().try_for_each(|segment| segment.rename(FileState::Deleted))?;
         }
-        cleaned.rename(FileState::Swap)?;
-        disk.sync_dir(&dir)?;
+        if let Err(error) = cleaned.rename(FileState::Swap) {
+            // It must not look complete: first goes what has its new name already.
+            cleaned
+                .remove_log()
+                .and_then(|()| disk.sync_dir(&dir))
+                .and_then(|()| cleaned.remove())
+                .map_err(is_half_done)?;
+            return Err(error);
+        }
+        disk.sync_dir(&dir).map_err(is_half_done)?;
 
-        self.forget_replaced(sources);
-        sources.iter().try_for_each(|segment| segment.rename(FileState::Deleted))?;
-        disk.sync_dir(&dir)?;
-        cleaned.rename(FileState::InUse)?;
-
+        // Nobody begins to read, or to sync, what is given up now.
         let snapshots = {
             let mut writer = self.writer.lock();
             // First this, as it tells places in the replaced files.
@@ -203,14 +222,35 @@ impl Log {
                 sources[1..].iter().filter_map(|segment| writer.producers.remove_snapshot(segment.base_offset()));
             gone.collect::<Vec<_>>()
         };
-        let deleted: Vec<_> = snapshots.iter().map(|name| name.with_state(FileState::Deleted)).collect();
-        for (name, deleted) in snapshots.iter().zip(&deleted) {
-            ignore_missing(disk.rename(&name.path_in(&dir), &deleted.path_in(&dir)))?;
+        // Whoever has looked at the list before finds out.
+        self.cleaning.exchanges.fetch_add(1, Ordering::AcqRel);
+        self.forget_replaced(sources);
+        sources.iter().try_for_each(|segment| self.give_up(segment))?;
+        disk.sync_dir(&dir).map_err(is_half_done)?;
+        self.finish_exchanges().or_else(|error| match is_full(&error) {
+            // It can be used as it is. The next exchange, a closed log or the next start completes this one.
+            true => Ok(self.tell_full(&error)),
+            false => Err(error),
+        })?;
+        let mut deleted = Vec::new();
+        for name in snapshots {
+            deleted.extend(self.give_up_snapshot(name)?);
         }
-        disk.sync_dir(&dir)?;
+        disk.sync_dir(&dir).map_err(is_half_done)?;
         let delay = Duration::from_millis(self.config.load().file_delete_delay_ms.max(0) as u64);
         self.remove_replaced_later(sources.to_vec(), deleted, delay);
         Ok(())
+    }
+
+    /// Gives segments their final names that have been put in place and did not get them for want of room. Durable on return.
+    pub(super) fn finish_exchanges(&self) -> io::Result<()> {
+        let segments = self.segments.load();
+        let mut unfinished = segments.iter().filter(|segment| segment.is_swap()).peekable();
+        if unfinished.peek().is_none() {
+            return Ok(());
+        }
+        unfinished.try_for_each(|segment| segment.rename(FileState::InUse))?;
+        self.context.disk.sync_dir(&self.dir.path()).map_err(is_half_done)
     }
 
     /// Removes what an earlier exchange has left under the names that these segments get now.

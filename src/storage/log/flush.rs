@@ -211,14 +211,15 @@ impl Log {
         })
     }
 
-    /// The log now ends at `log_end_offset`: what was durable above it no longer is, and who waits for more waits in vain.
-    pub(super) fn truncate_commits(&self, log_end_offset: Offset) {
+    /// The log now ends at `log_end_offset`: what was durable above it no longer is, and who waits for more waits in vain. So
+    /// does everybody if nothing `is_left` of what was there.
+    pub(super) fn truncate_commits(&self, log_end_offset: Offset, is_left: bool) {
         let in_vain = {
             let mut commits = self.commits.lock();
             commits.truncations += 1;
             self.recovery_point.fetch_min(log_end_offset.0, Ordering::AcqRel);
             self.cleaning.truncate(log_end_offset);
-            commits.take(|up_to| up_to > log_end_offset)
+            commits.take(|up_to| up_to > log_end_offset || !is_left)
         };
         for done in in_vain {
             done(Err(FlushError::Truncated));

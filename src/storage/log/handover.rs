@@ -63,7 +63,7 @@ impl Log {
         }
         copy.advance_log_start_offset(self.log_start_offset()).map_err(|error| match error {
             ChangeError::OutOfRange { .. } => HandoverError::Differs,
-            ChangeError::Io(error) => HandoverError::Copy(error),
+            ChangeError::Io(error) | ChangeError::NoRoom(error) => HandoverError::Copy(error),
             ChangeError::Offline | ChangeError::Moved => HandoverError::Copy(io::Error::other("it is offline")),
         })?;
         copy.take_over(self, &writer, end, dir).map_err(|error| {

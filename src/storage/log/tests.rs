@@ -22,6 +22,7 @@ mod damage;
 mod durability;
 mod model;
 mod reads;
+mod room;
 mod transactions;
 
 const NOW_MS: i64 = 1_000_000;

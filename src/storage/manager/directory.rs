@@ -54,6 +54,8 @@ pub struct LogDir {
     lock: Mutex<Option<DirLock>>,
     /// How many logs are open here, or are being made.
     pub log_count: AtomicUsize,
+    /// The checkpoints may name logs that are gone.
+    pub has_stale_checkpoints: AtomicBool,
     pub recovery_points: Checkpoint,
     pub log_start_offsets: Checkpoint,
     pub high_watermarks: Checkpoint,
@@ -75,6 +77,7 @@ impl LogDir {
             clock: context.clock.clone(),
             lock: Mutex::new(None),
             log_count: AtomicUsize::new(0),
+            has_stale_checkpoints: AtomicBool::new(false),
             recovery_points: checkpoint(RECOVERY_POINTS),
             log_start_offsets: checkpoint(LOG_START_OFFSETS),
             high_watermarks: checkpoint(HIGH_WATERMARKS),
@@ -98,7 +101,9 @@ impl LogDir {
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         match self.disk.sync_dir(parent.unwrap_or(Path::new("."))) {
             // Whoever made it was killed, perhaps, before its name was on disk. But what is above it need not be ours.
-            Err(error) if exists && !is_disk_failure(&error) => debug!(dir = %self.path.display(), %error, "cannot sync the directory above"),
+            Err(error) if exists && !is_disk_failure(&error) => {
+                debug!(dir = %self.path.display(), %error, "cannot sync the directory above")
+            }
             result => result.map_err(io)?,
         }
         *self.lock.lock() = Some(DirLock::acquire(&*self.disk, &self.path)?);

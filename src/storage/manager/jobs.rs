@@ -17,6 +17,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tracing::{debug, warn};
 
@@ -26,7 +27,6 @@ use super::{LogManager, Stage};
 use crate::storage::disk::is_full;
 use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::Log;
-use crate::storage::log::change::ignore_missing;
 use crate::types::{Offset, TopicPartition};
 
 impl LogManager {
@@ -55,7 +55,7 @@ impl LogManager {
         }
     }
 
-    /// Notes where logs start, if that is not the start of their first segment.
+    /// Notes where logs start, if that is not at 0.
     pub fn checkpoint_log_start_offsets(&self) {
         for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
             self.checkpoint_log_start_offsets_in(dir);
@@ -99,8 +99,8 @@ impl LogManager {
         all
     }
 
-    pub(super) fn checkpoint_recovery_points_in(&self, dir: &Arc<LogDir>) {
-        self.checkpointed(dir, "recovery points", || self.write_recovery_points(dir));
+    pub(super) fn checkpoint_recovery_points_in(&self, dir: &Arc<LogDir>) -> bool {
+        self.checkpointed(dir, "recovery points", || self.write_recovery_points(dir))
     }
 
     fn write_recovery_points(&self, dir: &LogDir) -> io::Result<()> {
@@ -111,15 +111,8 @@ impl LogManager {
         dir.recovery_points.write(|| self.noted_in(dir, |_, noted| noted.recovery_point, |_, log| Some(point(log))))
     }
 
-    pub(super) fn checkpoint_log_start_offsets_in(&self, dir: &Arc<LogDir>) {
-        self.checkpointed(dir, "log start offsets", || {
-            // A start that is not noted is that of the first segment: a crash must not bring back those before it.
-            self.logs_in(dir.id)
-                .values()
-                .filter(|log| !log.is_offline())
-                .try_for_each(|log| ignore_missing(log.sync_new_names()))?;
-            self.write_log_start_offsets(dir)
-        });
+    pub(super) fn checkpoint_log_start_offsets_in(&self, dir: &Arc<LogDir>) -> bool {
+        self.checkpointed(dir, "log start offsets", || self.write_log_start_offsets(dir))
     }
 
     fn write_log_start_offsets(&self, dir: &LogDir) -> io::Result<()> {
@@ -130,7 +123,10 @@ impl LogManager {
                 |_, log| {
                     let first_segment = log.segments().first()?.base_offset;
                     let start = log.note_log_start_offset();
-                    (start > first_segment).then_some(start)
+                    // Also where it is that of the first segment, which Kafka leaves out: until the directory is synced, a
+                    // crash may bring back those before it.
+                    let is_left_out = known_bugs::is_back(KnownBug::StartLeftToNames) && start <= first_segment;
+                    (start.0 > 0 && !is_left_out).then_some(start)
                 },
             )
         })
@@ -162,11 +158,24 @@ impl LogManager {
         }));
     }
 
-    pub(super) fn checkpoint_cleaner_offsets_in(&self, dir: &Arc<LogDir>) {
+    pub(super) fn checkpoint_cleaner_offsets_in(&self, dir: &Arc<LogDir>) -> bool {
         self.checkpointed(dir, "cleaner offsets", || {
             dir.cleaner_offsets
                 .write(|| self.noted_in(dir, |_, noted| noted.cleaned_offset, |_, log| log.cleaned_offset()))
-        });
+        })
+    }
+
+    /// Logs were taken out of a directory: a log of the same name must not inherit their offsets. Where there is no room for
+    /// that now, no log is made there before it is done. Returns whether it is.
+    pub(super) fn checkpoint_in(&self, dir: &Arc<LogDir>) -> bool {
+        let all = [
+            self.checkpoint_recovery_points_in(dir),
+            self.checkpoint_log_start_offsets_in(dir),
+            self.checkpoint_cleaner_offsets_in(dir),
+        ];
+        let are_written = all.iter().all(|is_written| *is_written);
+        dir.has_stale_checkpoints.store(!are_written, Ordering::Relaxed);
+        are_written
     }
 
     /// Corrects the checkpoints after a start: a deletion may have been interrupted, and a topic of the same name must not
@@ -188,7 +197,8 @@ impl LogManager {
             self.checkpoint_log_start_offsets_in(dir);
         }
         if has_damaged {
-            return self.checkpoint_cleaner_offsets_in(dir);
+            self.checkpoint_cleaner_offsets_in(dir);
+            return;
         }
         for checkpoint in checkpoints {
             self.checkpointed(dir, "offsets without those of deleted logs", || {
@@ -209,22 +219,23 @@ impl LogManager {
         }
     }
 
-    fn checkpointed(&self, dir: &Arc<LogDir>, what: &str, write: impl FnOnce() -> io::Result<()>) {
+    /// Returns whether it was written.
+    fn checkpointed(&self, dir: &Arc<LogDir>, what: &str, write: impl FnOnce() -> io::Result<()>) -> bool {
         // Whoever makes logs holds it already, and a shutdown may wait for it.
         let stage = self.stage.read_recursive();
         // The logs of one that is offline are not known any more: what was noted of them stays.
         if !matches!(*stage, Stage::Loaded | Stage::Closing) || !dir.is_online() {
-            return;
+            return false;
         }
-        if let Err(error) = write() {
-            if is_full(&error) {
-                // The old one stays, and the next occasion comes.
-                debug!(dir = %dir.path.display(), %error, what, "no room for a checkpoint");
-                dir.tell_full(&error);
-                return;
-            }
+        let Err(error) = write() else { return true };
+        if is_full(&error) {
+            // The old one stays, and the next occasion comes.
+            debug!(dir = %dir.path.display(), %error, what, "no room for a checkpoint");
+            dir.tell_full(&error);
+        } else {
             warn!(dir = %dir.path.display(), %error, what, "cannot write checkpoint");
             self.take_offline(dir, &format!("cannot write {what}: {error}"));
         }
+        false
     }
 }

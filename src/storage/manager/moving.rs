@@ -293,14 +293,6 @@ impl LogManager {
         }
     }
 
-    pub(super) fn checkpoint_in(&self, dir: &Arc<LogDir>) {
-        if dir.is_online() {
-            self.checkpoint_recovery_points_in(dir);
-            self.checkpoint_log_start_offsets_in(dir);
-            self.checkpoint_cleaner_offsets_in(dir);
-        }
-    }
-
     /// Puts the future log of a move in the place of the current one, which it must be like; the caller lets nobody append,
     /// until it has taken the new one over. Then it calls [`Self::finish_exchange`].
     pub fn replace_with_future(
@@ -405,6 +397,8 @@ impl LogManager {
             Ok(stray) => {
                 error!(partition = %topic_partition, path = %stray.display(), "the log that is not used is set aside")
             }
+            // It stays, and the next start comes upon the two again.
+            Err(error) if is_full(&error) => other.dir.tell_full(&error),
             Err(error) => self.take_offline(&other.dir, &error.to_string()),
         }
     }
@@ -416,6 +410,11 @@ impl LogManager {
         warn!(partition = %topic_partition, dir = %future.log.dir().display(), "the log that was being moved is gone; its copy takes its place");
         match future.log.rename_dir(&path) {
             Ok(()) => drop(self.host(topic_partition, future)),
+            // Under the name that it has, which the next start comes upon again.
+            Err(error) if is_full(&error) => {
+                future.dir.tell_full(&error);
+                drop(self.host(topic_partition, future));
+            }
             Err(error) => self.take_offline(&future.dir, &error.to_string()),
         }
     }

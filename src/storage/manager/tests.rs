@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Duration;
 
 use super::*;
@@ -455,6 +455,43 @@ fn what_is_noted_of_cleaning_behind_a_logs_end_is_forgotten() {
     }
 }
 
+/// On some file systems a new name needs room, too. A topic that was deleted to make some took its log directory offline.
+#[test]
+fn a_topic_is_deleted_where_there_is_no_room_for_another_name() {
+    let node = Node::new();
+    let (manager, _) = node.start();
+    let (name, other) = (partition("t", 0), partition("u", 0));
+    for name in [&name, &other] {
+        let log = manager.get_or_create(name, NewLog { directory: Some(node.ids[0]), ..new_log(TopicId::random()) });
+        append(&log.unwrap(), 9);
+    }
+    let log = manager.get(&name).unwrap();
+    log.flush(Offset(9)).unwrap();
+    assert!(log.advance_log_start_offset(Offset(4)).unwrap());
+    manager.checkpoint_recovery_points();
+    manager.checkpoint_log_start_offsets();
+    drop(log);
+
+    node.disk.renames_lack_room.store(true, Ordering::Relaxed);
+    node.disk.room_left.store(0, Ordering::Relaxed);
+    assert!(manager.delete(std::slice::from_ref(&name)).is_empty());
+    assert!(!manager.has_offline_dirs());
+    assert_eq!(manager.get(&name).err(), Some(LogLookupError::Unknown));
+    assert!(node.files("a").iter().all(|file| !file.starts_with("t-0")), "{:?}", node.files("a"));
+    assert_eq!(manager.get(&other).unwrap().log_end_offset(), Offset(9));
+    let again = || NewLog { directory: Some(node.ids[0]), ..new_log(TopicId::random()) };
+    assert!(matches!(manager.get_or_create(&name, again()), Err(CreateError::Full { .. })));
+    assert!(!manager.has_offline_dirs());
+
+    // The next topic of this name inherits nothing, though nobody has written the checkpoints since.
+    node.disk.renames_lack_room.store(false, Ordering::Relaxed);
+    node.disk.room_left.store(i64::MAX, Ordering::Relaxed);
+    append(&manager.get_or_create(&name, again()).unwrap(), 2);
+    assert!(!node.text(&format!("a/{LOG_START_OFFSETS}")).contains("t 0"));
+    assert!(!node.text(&format!("a/{RECOVERY_POINTS}")).contains("t 0 9"));
+    assert_eq!(*node.failures.lock(), []);
+}
+
 #[test]
 fn a_deleted_log_leaves_no_offsets_behind() {
     let node = Node::new();
@@ -656,6 +693,8 @@ struct FailingDisk {
     room_left: Arc<AtomicI64>,
     /// What comes before a file is opened.
     before_open: Mutex<Option<BeforeOpen>>,
+    /// Nothing gets another name, for want of room.
+    renames_lack_room: AtomicBool,
 }
 
 type BeforeOpen = Arc<dyn Fn(&Path) + Send + Sync>;
@@ -669,6 +708,7 @@ impl Default for FailingDisk {
             changes_left: never(),
             room_left: never(),
             before_open: Mutex::default(),
+            renames_lack_room: AtomicBool::default(),
         }
     }
 }
@@ -741,6 +781,9 @@ impl Disk for FailingDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.renames_lack_room.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
         self.check_change(from).and_then(|()| RealDisk.rename(from, to))
     }
 

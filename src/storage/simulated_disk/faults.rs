@@ -28,6 +28,8 @@ pub enum Call {
     CreateDir,
     Write,
     SetLen,
+    /// Makes a file shorter.
+    Cut,
     SetModified,
     Sync,
     SyncDir,
@@ -100,6 +102,8 @@ pub struct Faults {
     pub is_full: bool,
     pub is_dead: bool,
     pub is_held: bool,
+    /// `EIO` was answered.
+    pub has_failed: bool,
     /// Nobody knows any more what is on disk, and what only seems so.
     pub has_failed_to_sync: bool,
     pub trace: Option<Vec<CallSite>>,
@@ -142,6 +146,7 @@ impl Faults {
                 (0, Fault::Error) => {
                     self.calls_left = None;
                     hits.errors += 1;
+                    self.has_failed = true;
                     self.failed_at = Some(site);
                     return Err(io::Error::from_raw_os_error(libc::EIO));
                 }

@@ -74,7 +74,7 @@ impl DiskFile for SimulatedFile {
         let kind = state.tree.kind(self.node);
         let was_dead = state.faults.is_dead;
         let result = state.faults.call(Call::Sync, &kind);
-        let State { tree, random, faults } = &mut *state;
+        let State { tree, random, faults, .. } = &mut *state;
         let file = tree.file(self.node);
         match &result {
             Ok(()) => file.sync(),
@@ -92,7 +92,8 @@ impl DiskFile for SimulatedFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.change(Call::SetLen, FileChange::SetLen(len))
+        let is_cut = self.state.lock().tree.file(self.node).bytes.len() as u64 >= len;
+        self.change(if is_cut { Call::Cut } else { Call::SetLen }, FileChange::SetLen(len))
     }
 
     fn set_modified(&self, modified_ms: i64) -> io::Result<()> {

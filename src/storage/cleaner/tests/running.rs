@@ -283,6 +283,39 @@ fn a_full_disk_costs_only_the_cleaning() {
     assert!(single.clean().unwrap().records_written < 40);
 }
 
+/// The exchange of segments needs new names, and on some file systems room for them. Whichever of them cannot be had, the log goes on,
+/// and another cleaning does what this one could not.
+#[test]
+fn an_exchange_for_which_there_is_no_room_takes_nothing_offline() {
+    let mut refused = 0;
+    for left in 0..100 {
+        let (disk, faults) = FaultyDisk::with_faults();
+        let single = Single::new(disk, compacted());
+        fill(&single.log, 60);
+        let before = last_of_keys(&single.log);
+        faults.renames_left.store(left, Ordering::Relaxed);
+        let result = single.clean();
+        assert!(!single.log.is_offline(), "{left}: {result:?}");
+        assert_eq!(last_of_keys(&single.log), before, "{left}");
+        let was_enough = faults.renames_left.load(Ordering::Relaxed) >= 0;
+        refused += usize::from(matches!(result, Err(CleanError::NoRoom(_))));
+        assert!(single.names().iter().all(|name| !name.ends_with("cleaned")), "{:?}", single.names());
+
+        faults.renames_left.store(i64::MAX, Ordering::Relaxed);
+        fill(&single.log, 3);
+        let before = last_of_keys(&single.log);
+        single.clean().unwrap();
+        assert_eq!(last_of_keys(&single.log), before, "{left}");
+        let swaps = |name: &String| name.ends_with("swap");
+        assert!(!single.names().iter().any(swaps), "{left}: {:?}", single.names());
+        if was_enough {
+            assert!(left > 10 && refused > 0, "{left}, {refused}");
+            return;
+        }
+    }
+    panic!("that many renames are not needed");
+}
+
 /// A thread's cleaner goes from log to log, however its work on the one before has ended.
 #[test]
 fn nothing_of_a_log_gets_into_the_next() {
