@@ -192,7 +192,9 @@ fn flushes(bench: &mut Bench) {
             for _ in 0..waiting {
                 append(&log, bytes.clone());
                 let sender = sender.clone();
-                log.flush_then(log.log_end_offset(), move |result| sender.send(result).expect("main waits"));
+                log.flush_then(log.flush_point(log.log_end_offset()), move |result| {
+                    sender.send(result).expect("main waits")
+                });
             }
             for _ in 0..waiting {
                 let flushed = receiver.recv_timeout(Duration::from_secs(60)).expect("each wait ends");

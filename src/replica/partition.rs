@@ -29,7 +29,7 @@ use crate::record::batch::TimestampType;
 use crate::record::compression::Codec;
 use crate::storage::disk::is_disk_failure;
 use crate::storage::log::{
-    self, AppendContext, AppendError, AppendInfo, ChangeError, EpochEndOffset, FlushError, Log, ReadError,
+    self, AppendContext, AppendError, AppendInfo, ChangeError, EpochEndOffset, FlushError, FlushPoint, Log, ReadError,
     TimestampOffset, Wait,
 };
 use crate::storage::manager::{LogLookupError, LogManager};
@@ -278,7 +278,7 @@ impl Partition {
                 log.flush(log_end_offset)?;
                 self.advance_high_watermark(log_end_offset);
             } else {
-                self.flush_then_advance(log_end_offset);
+                self.flush_then_advance(&log, log.flush_point(log_end_offset));
             }
         } else {
             self.waiters.fail_all();
@@ -376,12 +376,11 @@ impl Partition {
 
         // Only up to this batch: what others have appended behind it may have to wait for the disk.
         let next = info.last_offset.plus(1);
-        if info.flush_due {
-            self.flush_then_advance(next);
-        } else {
-            self.advance_high_watermark(next);
+        match info.flush_due {
+            Some(point) => self.flush_then_advance(&log, point),
+            None => self.advance_high_watermark(next),
         }
-        let must_wait = info.flush_due || acks == RequiredAcks::AllInSync;
+        let must_wait = info.flush_due.is_some() || acks == RequiredAcks::AllInSync;
         let wait = if must_wait { self.committed(next) } else { None };
         Ok(Appended { info, wait })
     }
@@ -403,10 +402,10 @@ impl Partition {
     }
 
     /// Lets the high watermark follow once the disk confirms; one flush serves all that are asked for meanwhile.
-    fn flush_then_advance(self: &Arc<Self>, up_to: Offset) {
+    fn flush_then_advance(self: &Arc<Self>, log: &Log, up_to: FlushPoint) {
         let partition = self.clone();
-        self.log.load().flush_then(up_to, move |outcome| match outcome {
-            Ok(()) => partition.advance_high_watermark(up_to),
+        log.flush_then(up_to, move |outcome| match outcome {
+            Ok(()) => partition.advance_high_watermark(up_to.offset),
             Err(FlushError::Failed(_)) => partition.set_offline(),
             // By another leadership, whose followers do not have them.
             Err(FlushError::Truncated) => partition.waiters.fail_all(),

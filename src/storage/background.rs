@@ -10,6 +10,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -149,6 +150,13 @@ impl Drop for Handle {
     }
 }
 
+/// A job that panics is not to end the thread: the others wait for it.
+fn do_job(job: Job) {
+    if catch_unwind(AssertUnwindSafe(job)).is_err() {
+        error!("a job of the storage threads has panicked");
+    }
+}
+
 struct LaneQueue {
     max_threads: usize,
     queue: Mutex<Queue>,
@@ -231,7 +239,7 @@ impl LaneQueue {
                 Some(due) if due <= now => {
                     let entry = queue.waiting.pop().expect("it was peeked at");
                     drop(queue);
-                    (entry.0.job)();
+                    do_job(entry.0.job);
                     queue = self.queue.lock();
                 }
                 _ if queue.closed => {
@@ -283,6 +291,20 @@ mod tests {
         thread::sleep(Duration::from_millis(5));
         background.run(Lane::Housekeeping, move || sender.send(()).unwrap());
         assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(()));
+    }
+
+    /// Each job that panicked took its thread with it, and after as many as there are threads a lane did nothing any more.
+    #[test]
+    fn a_job_that_panics_leaves_its_thread() {
+        let background = Background::new(2);
+        let (sender, receiver) = mpsc::channel();
+        for lane in [Lane::Sync, Lane::Housekeeping] {
+            (0..5).for_each(|_| background.run(lane, || panic!("on purpose")));
+            background.run_after(Duration::ZERO, || panic!("on purpose, later"));
+            let sender = sender.clone();
+            background.run(lane, move || sender.send(lane).unwrap());
+            assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(lane));
+        }
     }
 
     #[test]

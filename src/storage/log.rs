@@ -49,7 +49,7 @@ use crate::storage::slice::LogSlice;
 use crate::types::{LeaderEpoch, Offset, ProducerId, TopicPartition};
 
 pub use copying::CopyError;
-pub use flush::FlushError;
+pub use flush::{FlushError, FlushPoint};
 pub use handover::{Confirmations, HandoverError};
 
 /// What all logs of a process share.
@@ -105,7 +105,7 @@ pub struct AppendInfo {
     /// The producer had sent this batch before; nothing was written, the offsets are those of the first time.
     pub duplicate: bool,
     /// `flush.messages` asks for a flush: acknowledge only after [`Log::flush_then`] has called back.
-    pub flush_due: bool,
+    pub flush_due: Option<FlushPoint>,
 }
 
 /// What an append knows beside the records.

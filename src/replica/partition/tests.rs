@@ -756,7 +756,7 @@ fn a_changed_setting_holds_for_the_next_append() {
 fn append_fails_cleanly(partition: &Arc<Partition>) -> bool {
     partition.update_config(Arc::new(TopicConfig { flush_messages: 1, ..TopicConfig::default() }));
     let appended = append(partition, &["c"]);
-    appended.info.first_offset == Offset(1) && appended.info.flush_due && appended.wait.is_some()
+    appended.info.first_offset == Offset(1) && appended.info.flush_due.is_some() && appended.wait.is_some()
 }
 
 /// After a crash the log's recovery has read all transactions anew, and nothing advances the high watermark of a log that

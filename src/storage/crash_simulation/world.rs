@@ -524,7 +524,7 @@ impl World {
     fn flush_later(&self, n: usize, log: &Log) {
         let answered = self.answered[n].clone();
         let up_to = log.log_end_offset();
-        log.flush_then(up_to, move |result| {
+        log.flush_then(log.flush_point(up_to), move |result| {
             if result.is_ok() {
                 answered.fetch_max(up_to.0, Ordering::Relaxed);
             }
@@ -616,7 +616,7 @@ impl World {
         }
         partition.append(written);
         log.on_high_watermark(log.log_end_offset());
-        if info.flush_due {
+        if info.flush_due.is_some() {
             self.flush_later(n, &log);
         }
         Ok(())

@@ -115,7 +115,7 @@ impl Log {
             log_append_time_ms,
             log_start_offset: self.log_start_offset(),
             duplicate: false,
-            flush_due: self.is_flush_due_below(self.log_end_offset()),
+            flush_due: self.is_flush_due_below(self.log_end_offset()).then(|| self.flush_point(last_offset.plus(1))),
         }
     }
 

@@ -229,7 +229,10 @@ impl Log {
         disk.sync_dir(&dir).map_err(is_half_done)?;
         self.finish_exchanges().or_else(|error| match is_full(&error) {
             // It can be used as it is. The next exchange, a closed log or the next start completes this one.
-            true => Ok(self.tell_full(&error)),
+            true => {
+                self.tell_full(&error);
+                Ok(())
+            }
             false => Err(error),
         })?;
         let mut deleted = Vec::new();

@@ -4,10 +4,12 @@
 //! go on meanwhile. One that fails is never repeated: the log fails, and all that waited learn of it.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use thiserror::Error;
+use tracing::error;
 
 use crate::storage::background::Lane;
 use crate::storage::known_bugs::{self, KnownBug};
@@ -29,6 +31,13 @@ impl FlushError {
     pub(super) fn offline() -> FlushError {
         FlushError::Failed(Arc::new(io::Error::other("the log is offline")))
     }
+}
+
+/// Up to where records are to be durable: those that the log held then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushPoint {
+    pub offset: Offset,
+    truncations: u64,
 }
 
 pub(super) type Done = Box<dyn FnOnce(Result<(), FlushError>) + Send>;
@@ -64,17 +73,26 @@ impl Log {
         self.flush_all()
     }
 
-    /// Makes everything below `up_to` durable and then calls `done`, from a helper thread (or at once, if it is durable
+    /// All below `offset` that is there now.
+    pub fn flush_point(&self, offset: Offset) -> FlushPoint {
+        FlushPoint { offset, truncations: self.commits.lock().truncations }
+    }
+
+    /// Makes everything below `up_to` durable and then calls `done`, from a helper thread (or at once, if that is known
     /// already). One flush of a log runs at a time and serves all that wait.
-    pub fn flush_then(&self, up_to: Offset, done: impl FnOnce(Result<(), FlushError>) + Send + 'static) {
+    pub fn flush_then(&self, up_to: FlushPoint, done: impl FnOnce(Result<(), FlushError>) + Send + 'static) {
         let must_start = {
             let mut commits = self.commits.lock();
-            // Looked at under the lock, or the flush that is just ending might be missed.
-            if self.recovery_point() >= up_to.min(self.log_end_offset()) {
+            // Looked at under the lock, or the flush that is just ending, or a truncation, might be missed.
+            if commits.truncations != up_to.truncations || up_to.offset > self.log_end_offset() {
+                drop(commits);
+                return done(Err(FlushError::Truncated));
+            }
+            if self.recovery_point() >= up_to.offset {
                 drop(commits);
                 return done(Ok(()));
             }
-            commits.waiting.push((up_to, Box::new(done)));
+            commits.waiting.push((up_to.offset, Box::new(done)));
             !std::mem::replace(&mut commits.is_running, true)
         };
         if must_start {
@@ -92,6 +110,7 @@ impl Log {
 
     /// One flush for all that wait; those that come meanwhile wait for the next one.
     fn commit(&self) {
+        let panicking = Panicking(self);
         let result = self.flush_all();
         let (durable, failed, goes_on) = {
             let mut commits = self.commits.lock();
@@ -106,8 +125,9 @@ impl Log {
         if goes_on {
             self.run_commit();
         }
-        durable.into_iter().for_each(|done| done(Ok(())));
-        failed.into_iter().for_each(|done| done(result.clone()));
+        std::mem::forget(panicking);
+        tell(durable, &Ok(()));
+        tell(failed, &result);
     }
 
     /// Makes all that is below the log's end now durable. Of a log that was moved it is, in the copy.
@@ -221,9 +241,7 @@ impl Log {
             self.cleaning.truncate(log_end_offset);
             commits.take(|up_to| up_to > log_end_offset || !is_left)
         };
-        for done in in_vain {
-            done(Err(FlushError::Truncated));
-        }
+        tell(in_vain, &Err(FlushError::Truncated));
     }
 
     /// Everything below `offset` is durable, as of a time when there had been so many truncations.
@@ -246,5 +264,30 @@ impl Log {
     pub fn is_flush_due_below(&self, offset: Offset) -> bool {
         let unflushed = offset.0 - self.recovery_point().0;
         unflushed > 0 && unflushed >= self.config.load().flush_messages
+    }
+}
+
+/// Tells all of them, also if one panics.
+pub(super) fn tell(waiting: Vec<Done>, result: &Result<(), FlushError>) {
+    for done in waiting {
+        if catch_unwind(AssertUnwindSafe(|| done(result.clone()))).is_err() {
+            error!("one that waited for a flush has panicked");
+        }
+    }
+}
+
+/// Dropped by a flush that panics: nobody knows what it did. Whoever waits is not to wait for ever.
+struct Panicking<'a>(&'a Log);
+
+impl Drop for Panicking<'_> {
+    fn drop(&mut self) {
+        let error = Arc::new(io::Error::other("a flush has panicked"));
+        self.0.fail(&error);
+        let waiting = {
+            let mut commits = self.0.commits.lock();
+            commits.is_running = false;
+            commits.take(|_| true)
+        };
+        tell(waiting, &Err(FlushError::Failed(error)));
     }
 }

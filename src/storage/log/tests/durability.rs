@@ -7,14 +7,14 @@ fn flushes_are_shared() {
     let fixture = Fixture::with(TopicConfig { flush_messages: 2, ..Default::default() });
     let context = fixture.context();
     let (log, _) = Log::open(&context, fixture.params()).unwrap();
-    assert!(!append(&log, batch(1, 1, 0)).flush_due);
-    assert!(append(&log, batch(1, 1, 0)).flush_due);
+    assert_eq!(append(&log, batch(1, 1, 0)).flush_due, None);
+    assert!(append(&log, batch(1, 1, 0)).flush_due.is_some());
     assert!(log.is_flush_due(NOW_MS));
 
     let served = Arc::new(AtomicUsize::new(0));
     let wait = |offset| {
         let served = served.clone();
-        log.flush_then(Offset(offset), move |result| {
+        log.flush_then(log.flush_point(Offset(offset)), move |result| {
             result.unwrap();
             served.fetch_add(1, Ordering::Relaxed);
         });
@@ -29,7 +29,7 @@ fn flushes_are_shared() {
     // Durable already.
     wait(1);
     assert_eq!(served.load(Ordering::Relaxed), 6);
-    assert!(!append(&log, batch(1, 1, 0)).flush_due);
+    assert_eq!(append(&log, batch(1, 1, 0)).flush_due, None);
 }
 
 #[test]
@@ -42,12 +42,101 @@ fn who_waits_for_truncated_records_learns_of_it() {
     let results: Arc<Mutex<Vec<Result<(), FlushError>>>> = Arc::default();
     for offset in [1, 2] {
         let results = results.clone();
-        log.flush_then(Offset(offset), move |result| results.lock().push(result));
+        log.flush_then(log.flush_point(Offset(offset)), move |result| results.lock().push(result));
     }
     log.truncate_to(Offset(1)).unwrap();
     assert!(matches!(results.lock()[..], [Err(FlushError::Truncated)]));
     context.background.run_pending(Duration::ZERO);
     assert!(matches!(results.lock()[..], [Err(FlushError::Truncated), Ok(())]));
+}
+
+/// The append and the wait for it are two calls. A log that was truncated in between was flushed again and again, without end, as
+/// it never came so far; and where others had appended as much meanwhile, it was said that the records are durable.
+#[test]
+fn who_comes_to_wait_for_records_that_were_truncated_meanwhile_learns_of_it() {
+    for (appended_since, has_flushed) in [(0, false), (0, true), (5, false), (5, true)] {
+        let fixture = Fixture::with(TopicConfig { flush_messages: 1, ..Default::default() });
+        let context = fixture.context();
+        let (log, _) = Log::open(&context, fixture.params()).unwrap();
+        append(&log, batch(1, 1, 0));
+        let point = append(&log, batch(3, 1, 0)).flush_due.unwrap();
+        log.truncate_to(Offset(1)).unwrap();
+        for _ in 0..appended_since {
+            append(&log, batch(1, 1, 0));
+        }
+        if has_flushed {
+            log.flush(log.log_end_offset()).unwrap();
+        }
+        let syncs = fixture.faults.syncs.load(Ordering::Relaxed);
+        let results: Arc<Mutex<Vec<Result<(), FlushError>>>> = Arc::default();
+        let heard = results.clone();
+        log.flush_then(point, move |result| heard.lock().push(result));
+        context.background.run_pending(Duration::ZERO);
+        assert!(matches!(results.lock()[..], [Err(FlushError::Truncated)]), "{:?}", results.lock());
+        assert_eq!(fixture.faults.syncs.load(Ordering::Relaxed), syncs);
+    }
+}
+
+/// Where a log began anew further on, those who waited for its old records were told that they are durable.
+#[test]
+fn who_waits_for_records_of_a_log_that_begins_anew_learns_of_it() {
+    for at in [0, 1, 2, 100] {
+        let fixture = Fixture::new();
+        let context = fixture.context();
+        let (log, _) = Log::open(&context, fixture.params()).unwrap();
+        append(&log, batch(2, 1, 0));
+        let results: Arc<Mutex<Vec<Result<(), FlushError>>>> = Arc::default();
+        let heard = results.clone();
+        log.flush_then(log.flush_point(Offset(2)), move |result| heard.lock().push(result));
+        log.truncate_fully_and_start_at(Offset(at)).unwrap();
+        context.background.run_pending(Duration::ZERO);
+        assert!(matches!(results.lock()[..], [Err(FlushError::Truncated)]), "{at}: {:?}", results.lock());
+    }
+}
+
+/// After a panic in a flush nobody who waits for one of this log heard of it any more.
+#[test]
+fn a_flush_that_panics_fails_the_log_and_tells_who_waits() {
+    let fixture = Fixture::new();
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    append(&log, batch(2, 1, 0));
+    let results: Arc<Mutex<Vec<Result<(), FlushError>>>> = Arc::default();
+    let wait = |offset| {
+        let heard = results.clone();
+        log.flush_then(log.flush_point(Offset(offset)), move |result| heard.lock().push(result));
+    };
+    [1, 2].into_iter().for_each(wait);
+    fixture.faults.syncs_panic.store(true, Ordering::Relaxed);
+    let flushed =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| context.background.run_pending(Duration::ZERO)));
+    assert!(flushed.is_err());
+    assert!(matches!(results.lock()[..], [Err(FlushError::Failed(_)), Err(FlushError::Failed(_))]));
+    assert!(log.is_failed());
+    fixture.faults.syncs_panic.store(false, Ordering::Relaxed);
+    wait(2);
+    context.background.run_pending(Duration::ZERO);
+    assert!(matches!(results.lock()[2..], [Err(FlushError::Failed(_))]));
+}
+
+/// One of those that waited for a flush kept the others from hearing of it.
+#[test]
+fn who_panics_on_hearing_of_a_flush_keeps_nobody_from_it() {
+    let fixture = Fixture::new();
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    append(&log, batch(1, 1, 0));
+    let served = Arc::new(AtomicUsize::new(0));
+    for panics in [false, true, false] {
+        let served = served.clone();
+        log.flush_then(log.flush_point(Offset(1)), move |_| {
+            assert!(!panics, "on purpose");
+            served.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    context.background.run_pending(Duration::ZERO);
+    assert_eq!(served.load(Ordering::Relaxed), 2);
+    assert!(!log.is_offline());
 }
 
 #[test]
@@ -58,7 +147,7 @@ fn closing_serves_who_waits_for_a_flush() {
     append(&log, batch(1, 1, 0));
     let served = Arc::new(AtomicUsize::new(0));
     let seen = served.clone();
-    log.flush_then(Offset(1), move |result| {
+    log.flush_then(log.flush_point(Offset(1)), move |result| {
         result.unwrap();
         seen.fetch_add(1, Ordering::Relaxed);
     });
@@ -81,7 +170,7 @@ fn a_failed_flush_is_final() {
     fixture.faults.syncs_fail.store(true, Ordering::Relaxed);
     let failed: Arc<AtomicUsize> = Arc::default();
     let seen = failed.clone();
-    log.flush_then(Offset(1), move |result| {
+    log.flush_then(log.flush_point(Offset(1)), move |result| {
         assert!(matches!(result, Err(FlushError::Failed(_))));
         seen.fetch_add(1, Ordering::Relaxed);
     });

@@ -172,7 +172,7 @@ fn readers_beside_a_writer_see_whole_batches_only() {
         for n in 0..1000 {
             append(&log, batch(3, 100 + n % 50, n as i64));
             if n % 100 == 0 {
-                log.flush_then(log.log_end_offset(), |result| result.unwrap());
+                log.flush_then(log.flush_point(log.log_end_offset()), |result| result.unwrap());
             }
         }
     });
