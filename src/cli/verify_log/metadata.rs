@@ -8,7 +8,7 @@ use crate::cli::verify_log::progress::Progress;
 use crate::cli::verify_log::root::{LogDirectory, PartitionDirectory};
 use crate::cli::verify_log::said;
 use crate::metadata::batch::MetadataBatch;
-use crate::metadata::image::{MetadataImage, TopicImage};
+use crate::metadata::image::{ConfigResource, MetadataImage, TopicImage};
 use crate::metadata::log::DIRECTORY;
 use crate::metadata::replay::Replay;
 use crate::metadata::snapshot::{self, SnapshotFile, SnapshotId};
@@ -174,6 +174,15 @@ impl MetadataFound {
     /// How many replicas a partition has; `None`: that is not known.
     pub fn replication_factor(&self, topic: &str, partition: crate::types::PartitionId) -> Option<usize> {
         Some(self.image.as_ref()?.partition(topic, partition)?.replicas.len())
+    }
+
+    /// Whether the settings have a topic compacted; `None`: it is not known. What stands in a node's own file of settings is not.
+    pub fn is_compacted(&self, topic: &str) -> Option<bool> {
+        let image = self.image.as_ref()?;
+        image.topic(topic)?;
+        let of_topic = image.configs.value(&ConfigResource::topic(topic), "cleanup.policy");
+        let policy = of_topic.or_else(|| image.configs.value(&ConfigResource::cluster(), "log.cleanup.policy"));
+        Some(policy.is_some_and(|policy| policy.split(',').any(|word| word.trim() == "compact")))
     }
 }
 

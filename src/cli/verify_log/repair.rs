@@ -53,6 +53,8 @@ struct LogRepair<'a> {
     found: &'a VerifiedLog,
     findings: Vec<&'a Finding>,
     policy: DamagePolicy,
+    /// A gap in the offsets is no sign of records that are missing.
+    is_compacted: bool,
 }
 
 /// Everything that is to be done.
@@ -87,6 +89,7 @@ impl<'a> Repairs<'a> {
                     found: &log.found,
                     findings,
                     policy: policy(report, log),
+                    is_compacted: is_compacted(report, log),
                 });
             }
         }
@@ -101,6 +104,7 @@ impl<'a> Repairs<'a> {
                     found: &metadata.log,
                     findings,
                     policy: DamagePolicy::CutOff,
+                    is_compacted: false,
                 });
             }
         }
@@ -275,6 +279,13 @@ fn policy(report: &Report, log: &CheckedLog) -> DamagePolicy {
     if factor.is_some_and(|factor| factor > 1) { DamagePolicy::CutOff } else { DamagePolicy::KeepReadable }
 }
 
+/// Whether compaction may have left gaps in a log: also in one that was compacted before its topic's policy was another. Who knows
+/// nothing of the topic takes it for compacted: a gap that is left does no harm, and a log that is cut off at one does.
+fn is_compacted(report: &Report, log: &CheckedLog) -> bool {
+    let known = report.metadata.as_ref().and_then(|metadata| metadata.is_compacted(&log.partition.topic));
+    known.unwrap_or(true) || report.dirs[log.dir].offset(CheckpointKind::Cleaner, &log.partition).is_some()
+}
+
 /// The entries that a checkpoint should have.
 fn corrected(report: &Report, dir: &LogDirectory, kind: CheckpointKind) -> BTreeMap<TopicPartition, Offset> {
     let checkpoint = &dir.checkpoints[&kind];
@@ -326,11 +337,13 @@ fn recover(
         background: background.clone(),
     };
     let start = log.dir.log_start_offset(&log.partition);
+    let mut config = TopicConfig::default();
+    config.cleanup_policy.compact = log.is_compacted;
     let (name, told) = (log.name.clone(), AtomicU64::new(0));
     let params = LogParams {
         dir: log.path.clone(),
         topic_partition: log.partition.clone(),
-        config: Arc::new(TopicConfig::default()),
+        config: Arc::new(config),
         // A log that would start behind its end lost records: a broker empties it, a repair does not.
         log_start_offset: if start > log.found.log_end_offset { Offset(0) } else { start },
         recovery_point: Offset(0),
@@ -518,6 +531,7 @@ impl Backup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::verify_log::{VerifyLogArguments, check};
     use crate::storage::disk::RealDisk;
     use crate::storage::fixture::Fixture;
     use crate::storage::verify::{VerifyParams, verify};
@@ -539,6 +553,7 @@ mod tests {
             findings: found.findings.iter().collect(),
             found: &found,
             policy: DamagePolicy::CutOff,
+            is_compacted: false,
         };
         let content = |offset: i64| fs::read(path.join(format!("{offset:020}.log"))).unwrap();
         let (damaged, behind) = (content(40), content(72));
@@ -560,5 +575,61 @@ mod tests {
         assert_eq!(fs::read(kept.join(stretch)).unwrap(), damaged);
         assert_eq!(fs::read(kept.join("00000000000000000072.log")).unwrap(), behind);
         assert!(!kept.join("00000000000000000000.log").exists());
+    }
+
+    fn look(disk: &Arc<dyn Disk>, dir: PathBuf) -> Report {
+        let arguments =
+            VerifyLogArguments { dirs: vec![dir], repair: true, dry_run: false, backup: None, threads: None };
+        check(disk, &arguments, &[]).unwrap()
+    }
+
+    /// Compaction has left gaps between segments: nothing is missing there, and what follows stays.
+    #[test]
+    fn a_gap_in_a_compacted_log_is_no_reason_to_cut_it_off() {
+        let fixture = Fixture::unpack("compacted-twice");
+        let disk = RealDisk::new();
+        let dir = fixture.data().join("compact-0");
+        fs::remove_file(dir.join("00000000000000000315.timeindex")).unwrap();
+        let content = |offset: i64| fs::read(dir.join(format!("{offset:020}.log"))).unwrap();
+        let before = [0, 315, 502].map(content);
+
+        let report = look(&disk, fixture.data());
+        let metadata = report.metadata.as_ref().unwrap();
+        let known = ["compact", "compact-delete", "no-such-topic"].map(|topic| metadata.is_compacted(topic));
+        assert_eq!(known, [Some(true), Some(true), None]);
+        let mut repairs = Repairs::plan(&report);
+        assert_eq!(repairs.logs.len(), 1);
+        repairs.logs[0].policy = DamagePolicy::CutOff;
+        let progress = || Arc::new(Progress::new(0));
+        // There is such a gap: of a log that was never compacted the rest would go.
+        repairs.logs[0].is_compacted = false;
+        let (said, ..) = rehearse(&disk, &repairs.logs[0], progress()).unwrap();
+        assert!(said.iter().any(|said| said.contains("are missing before it: deleted")), "{said:#?}");
+
+        repairs.logs[0].is_compacted = Repairs::plan(&report).logs[0].is_compacted;
+        let mut out = Vec::new();
+        repairs.carry_out(&disk, &report, None, &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.starts_with("done   compact-0/00000000000000000315.timeindex: "), "{out}");
+        assert!(!out.contains("gap"), "{out}");
+        assert_eq!([0, 315, 502].map(content), before);
+        let left = look(&disk, fixture.data()).findings;
+        assert!(!left.iter().any(|(_, finding)| finding.severity == Severity::Fault));
+    }
+
+    /// Also one that is not compacted any more, and one of which nobody knows what it is.
+    #[test]
+    fn a_log_that_may_have_been_compacted_counts_as_such() {
+        let fixture = Fixture::unpack("damaged-partitions-clean");
+        let disk = RealDisk::new();
+        let mut report = look(&disk, fixture.data());
+        let at = report.logs.iter().position(|log| log.name == "whole-0").unwrap();
+        assert!(!is_compacted(&report, &report.logs[at]));
+        let partition = report.logs[at].partition.clone();
+        report.dirs[0].checkpoints.get_mut(&CheckpointKind::Cleaner).unwrap().offsets.insert(partition, Offset(40));
+        assert!(is_compacted(&report, &report.logs[at]));
+        report.dirs[0].checkpoints.get_mut(&CheckpointKind::Cleaner).unwrap().offsets.clear();
+        report.metadata = None;
+        assert!(is_compacted(&report, &report.logs[at]));
     }
 }
