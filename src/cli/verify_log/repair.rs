@@ -57,6 +57,16 @@ struct LogRepair<'a> {
     is_compacted: bool,
 }
 
+/// What a recovery has done, or would do.
+struct Recovered {
+    said: Vec<String>,
+    report: RecoveryReport,
+    log_end_offset: Offset,
+}
+
+/// Where logs end once they are repaired, by their paths.
+type Ends = BTreeMap<PathBuf, Offset>;
+
 /// Everything that is to be done.
 pub(super) struct Repairs<'a> {
     logs: Vec<LogRepair<'a>>,
@@ -142,15 +152,34 @@ impl<'a> Repairs<'a> {
         self.logs.is_empty() && self.topic_ids.is_empty() && self.checkpoints.is_empty() && self.unwanted.is_empty()
     }
 
+    /// The checkpoints to be corrected: those that were wrong, and those that name what went with the repair of a log.
+    fn checkpoints(&self, report: &'a Report, ends: &Ends) -> Vec<(&'a LogDirectory, CheckpointKind)> {
+        let mut checkpoints = self.checkpoints.clone();
+        for log in logs_of_checkpoints(report) {
+            let dir = &report.dirs[log.dir];
+            for kind in CheckpointKind::ALL.into_iter().filter(|kind| *kind != CheckpointKind::LogStart) {
+                let is_behind =
+                    dir.offset(kind, &log.partition).zip(ends.get(&log.path)).is_some_and(|(at, end)| at > *end);
+                let known = checkpoints.iter().any(|(of, known)| of.number == log.dir && *known == kind);
+                if is_behind && !known {
+                    checkpoints.push((dir, kind));
+                }
+            }
+        }
+        checkpoints
+    }
+
     /// Says what would be done.
     pub fn print_plan(&self, disk: &Arc<dyn Disk>, report: &Report, out: &mut dyn Write) -> Result<(), VerifyError> {
         let progress = Arc::new(Progress::new(self.logs.iter().map(|log| log.found.bytes).sum()));
+        let mut ends = Ends::new();
         for log in &self.logs {
             let rehearsed = rehearse(disk, log, progress.clone());
             progress.clear();
             match rehearsed {
-                Ok((said, ..)) => {
-                    for said in log.taken_away().chain(said) {
+                Ok((recovered, _)) => {
+                    ends.insert(log.path.clone(), recovered.log_end_offset);
+                    for said in log.taken_away().chain(recovered.said) {
                         writeln!(out, "would  {}", log.dir.shown(&format!("{}/{said}", log.name)))?;
                     }
                 }
@@ -164,8 +193,8 @@ impl<'a> Repairs<'a> {
             let file = dir.shown(&format!("{name}/{}", partition_metadata::FILE_NAME));
             writeln!(out, "would  {file}: made anew with topic id {topic_id}")?;
         }
-        for (dir, kind) in &self.checkpoints {
-            let entries = corrected(report, dir, *kind).len();
+        for (dir, kind) in self.checkpoints(report, &ends) {
+            let entries = corrected(report, &ends, dir, kind).len();
             writeln!(out, "would  {}: corrected, {entries} entries", dir.shown(kind.file_name()))?;
         }
         if self.is_empty() {
@@ -190,9 +219,14 @@ impl<'a> Repairs<'a> {
         let sizes: u64 = self.logs.iter().map(|log| log.found.bytes).sum();
         // Each is read twice.
         let progress = Arc::new(Progress::new(2 * sizes));
+        let mut ends = Ends::new();
         for log in &self.logs {
             let done = log.carry_out(disk, &backups[&log.dir.number], &progress);
             progress.clear();
+            let done = done.map(|(done, end)| {
+                ends.insert(log.path.clone(), end);
+                done
+            });
             let done = done.map(|done| done.into_iter().map(|done| format!("{}/{done}", log.name)).collect());
             tell(log.dir, done, out)?;
         }
@@ -208,10 +242,10 @@ impl<'a> Repairs<'a> {
             });
             tell(dir, done, out)?;
         }
-        for (dir, kind) in &self.checkpoints {
+        for (dir, kind) in self.checkpoints(report, &ends) {
             let path = dir.path.join(kind.file_name());
             let done = backups[&dir.number].keep_file(&path).and_then(|_| {
-                let offsets = corrected(report, dir, *kind);
+                let offsets = corrected(report, &ends, dir, kind);
                 let file = OffsetCheckpointFile::new(disk.clone(), &dir.path, kind.file_name());
                 file.write(&offsets).map_err(VerifyError::at(&path))?;
                 Ok(vec![format!("{}: corrected, {} entries", kind.file_name(), offsets.len())])
@@ -231,21 +265,21 @@ impl LogRepair<'_> {
         self.found.no_files.iter().map(|file| format!("{file}: {TAKEN_AWAY}"))
     }
 
-    /// Returns what was done.
+    /// Returns what was done, and where the log ends now.
     fn carry_out(
         &self,
         disk: &Arc<dyn Disk>,
         backup: &Backup,
         progress: &Arc<Progress>,
-    ) -> Result<Vec<String>, VerifyError> {
-        let (_, changes, report) = rehearse(disk, self, progress.clone())?;
+    ) -> Result<(Vec<String>, Offset), VerifyError> {
+        let (rehearsed, changes) = rehearse(disk, self, progress.clone())?;
         for file in &self.found.no_files {
             backup.take_away(&self.path.join(file))?;
         }
-        let kept = backup.keep_log(disk, &changes, &report)?;
-        let (done, _) = recover(disk, self, progress.clone()).map_err(VerifyError::at(&self.path))?;
+        let kept = backup.keep_log(disk, &changes, &rehearsed.report)?;
+        let recovered = recover(disk, self, progress.clone()).map_err(VerifyError::at(&self.path))?;
         backup.forget_unchanged(&kept)?;
-        Ok(self.taken_away().chain(done).collect())
+        Ok((self.taken_away().chain(recovered.said).collect(), recovered.log_end_offset))
     }
 }
 
@@ -286,13 +320,23 @@ fn is_compacted(report: &Report, log: &CheckedLog) -> bool {
     known.unwrap_or(true) || report.dirs[log.dir].offset(CheckpointKind::Cleaner, &log.partition).is_some()
 }
 
+/// Logs that checkpoints speak of, and whose end is known.
+fn logs_of_checkpoints(report: &Report) -> impl Iterator<Item = &CheckedLog> {
+    let is_named = |log: &&CheckedLog| log.name == log.partition.to_string();
+    report.logs.iter().filter(is_named).filter(|log| log.found.first_offset.is_some() && !log.found.is_unreadable)
+}
+
 /// The entries that a checkpoint should have.
-fn corrected(report: &Report, dir: &LogDirectory, kind: CheckpointKind) -> BTreeMap<TopicPartition, Offset> {
+fn corrected(
+    report: &Report,
+    ends: &Ends,
+    dir: &LogDirectory,
+    kind: CheckpointKind,
+) -> BTreeMap<TopicPartition, Offset> {
     let checkpoint = &dir.checkpoints[&kind];
     let mut offsets = checkpoint.offsets.clone();
-    let logs = report.logs.iter().filter(|log| log.dir == dir.number && log.name == log.partition.to_string());
-    for log in logs.filter(|log| log.found.first_offset.is_some() && !log.found.is_unreadable) {
-        let end = log.found.log_end_offset;
+    for log in logs_of_checkpoints(report).filter(|log| log.dir == dir.number) {
+        let end = ends.get(&log.path).copied().unwrap_or(log.found.log_end_offset);
         if kind == CheckpointKind::RecoveryPoint && !checkpoint.exists {
             // The broker ended in order, and so had flushed everything.
             offsets.insert(log.partition.clone(), end);
@@ -314,20 +358,16 @@ fn rehearse(
     disk: &Arc<dyn Disk>,
     log: &LogRepair<'_>,
     progress: Arc<Progress>,
-) -> Result<(Vec<String>, Vec<Change>, RecoveryReport), VerifyError> {
+) -> Result<(Recovered, Vec<Change>), VerifyError> {
     let gone = log.found.no_files.iter().map(|file| log.path.join(file));
     let rehearsal = Arc::new(RehearsalDisk::new(disk.clone(), gone));
     let on: Arc<dyn Disk> = rehearsal.clone();
-    let rehearsed = recover(&on, log, progress).and_then(|(done, report)| Ok((done, rehearsal.changes()?, report)));
+    let rehearsed = recover(&on, log, progress).and_then(|recovered| Ok((recovered, rehearsal.changes()?)));
     rehearsed.map_err(VerifyError::at(&log.path))
 }
 
-/// Has the log recovered, with nothing trusted, and closes it. Returns what was done.
-fn recover(
-    disk: &Arc<dyn Disk>,
-    log: &LogRepair<'_>,
-    progress: Arc<Progress>,
-) -> io::Result<(Vec<String>, RecoveryReport)> {
+/// Has the log recovered, with nothing trusted, and closes it.
+fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>, progress: Arc<Progress>) -> io::Result<Recovered> {
     // Jobs of the log are run here and now.
     let background = Background::stepped();
     let context = LogContext {
@@ -358,6 +398,7 @@ fn recover(
         on_failure: None,
     };
     let (opened, report) = Log::open(&context, params).map_err(io::Error::other)?;
+    let log_end_offset = opened.log_end_offset();
     opened.close().map_err(io::Error::other)?;
     background.run_pending(Duration::MAX);
     let mut done: Vec<String> =
@@ -378,7 +419,7 @@ fn recover(
         };
         done.push(format!("{}: {what}", finding.file));
     }
-    Ok((done, report))
+    Ok(Recovered { said: done, report, log_end_offset })
 }
 
 /// Copies whatever it is to another volume. A FIFO, a socket, a device hold nothing.
@@ -558,11 +599,13 @@ mod tests {
         let content = |offset: i64| fs::read(path.join(format!("{offset:020}.log"))).unwrap();
         let (damaged, behind) = (content(40), content(72));
         let backup = Backup::new(&dir, None, 1, 7000);
-        let (said, changes, report) = rehearse(&disk, &log, Arc::new(Progress::new(0))).unwrap();
+        let (rehearsed, changes) = rehearse(&disk, &log, Arc::new(Progress::new(0))).unwrap();
         assert_eq!(content(72), behind, "nothing was done yet");
-        let kept = backup.keep_log(&disk, &changes, &report).unwrap();
-        let (done, _) = recover(&disk, &log, Arc::new(Progress::new(0))).unwrap();
-        assert_eq!(said, done);
+        let kept = backup.keep_log(&disk, &changes, &rehearsed.report).unwrap();
+        let recovered = recover(&disk, &log, Arc::new(Progress::new(0))).unwrap();
+        let done = recovered.said;
+        assert_eq!(rehearsed.said, done);
+        assert_eq!((rehearsed.log_end_offset, recovered.log_end_offset), (Offset(40), Offset(40)));
         backup.forget_unchanged(&kept).unwrap();
 
         assert_eq!(verify(&disk, &params, &mut ()).unwrap().log_end_offset, Offset(40));
@@ -603,7 +646,7 @@ mod tests {
         let progress = || Arc::new(Progress::new(0));
         // There is such a gap: of a log that was never compacted the rest would go.
         repairs.logs[0].is_compacted = false;
-        let (said, ..) = rehearse(&disk, &repairs.logs[0], progress()).unwrap();
+        let said = rehearse(&disk, &repairs.logs[0], progress()).unwrap().0.said;
         assert!(said.iter().any(|said| said.contains("are missing before it: deleted")), "{said:#?}");
 
         repairs.logs[0].is_compacted = Repairs::plan(&report).logs[0].is_compacted;
@@ -631,5 +674,35 @@ mod tests {
         report.dirs[0].checkpoints.get_mut(&CheckpointKind::Cleaner).unwrap().offsets.clear();
         report.metadata = None;
         assert!(is_compacted(&report, &report.logs[at]));
+    }
+
+    /// What the checkpoints say of it goes with what is cut off, in the same repair; and a dry run says so.
+    #[test]
+    fn checkpoints_follow_a_log_that_is_cut_off_in_its_middle() {
+        let fixture = Fixture::unpack_only("damaged-partitions-clean", "flip-middle-segment-0");
+        let disk = RealDisk::new();
+        let report = look(&disk, fixture.data());
+        let partition = TopicPartition::new("flip-middle-segment", 0);
+        assert_eq!(report.dirs[0].offset(CheckpointKind::HighWatermark, &partition), Some(Offset(102)));
+        let mut repairs = Repairs::plan(&report);
+        let log = repairs.logs.iter_mut().find(|log| log.partition == partition).unwrap();
+        log.policy = DamagePolicy::CutOff;
+        let (mut planned, mut out) = (Vec::new(), Vec::new());
+        repairs.print_plan(&disk, &report, &mut planned).unwrap();
+        repairs.carry_out(&disk, &report, None, &mut out).unwrap();
+        let lines = |out: Vec<u8>, begin: &str| -> Vec<String> {
+            let out = String::from_utf8(out).unwrap();
+            out.lines().filter_map(|line| Some(line.strip_prefix(begin)?.to_owned())).collect()
+        };
+        let done = lines(out, "done   ");
+        assert_eq!(lines(planned, "would  "), done);
+        assert!(done.iter().any(|done| done.starts_with("replication-offset-checkpoint: corrected")), "{done:#?}");
+
+        let again = look(&disk, fixture.data());
+        assert_eq!(again.dirs[0].offset(CheckpointKind::HighWatermark, &partition), Some(Offset(40)));
+        assert_eq!(again.dirs[0].offset(CheckpointKind::RecoveryPoint, &partition), Some(Offset(40)));
+        let left: Vec<_> =
+            again.findings.iter().filter(|(_, finding)| finding.what.contains("but ends at 40")).collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
