@@ -15,6 +15,7 @@ mod rehearsal;
 mod repair;
 mod root;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
@@ -33,7 +34,7 @@ use crate::storage::directory_name::{DirectoryKind, METADATA_TOPIC};
 use crate::storage::disk::{Disk, EntryKind, RealDisk};
 use crate::storage::meta_properties::{self, MetaProperties, MetaPropertiesEnsemble, MetaPropertiesVersion};
 use crate::storage::verify::{Finding, Remedy, Severity, VerifiedLog, VerifyObserver, VerifyParams, verify};
-use crate::types::TopicPartition;
+use crate::types::{LeaderEpoch, Offset, TopicPartition};
 
 /// More threads than disks and checksums keep busy.
 const MAX_THREADS: usize = 8;
@@ -254,7 +255,7 @@ fn check(
             .collect();
         findings.extend(dir.check_bounds(&ends).into_iter().map(|finding| (dir.shown(&finding.file), finding)));
     }
-    check_ensemble(disk, &dirs, &mut findings);
+    check_ensemble(disk, &dirs, &logs, &mut findings);
     findings.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(Report { dirs, logs, metadata, findings })
 }
@@ -280,12 +281,21 @@ fn lacks_metadata(dirs: &[LogDirectory]) -> Option<(String, Finding)> {
 }
 
 /// Whether several directories are those of one node.
-fn check_ensemble(disk: &Arc<dyn Disk>, dirs: &[LogDirectory], findings: &mut Vec<(String, Finding)>) {
+fn check_ensemble(
+    disk: &Arc<dyn Disk>,
+    dirs: &[LogDirectory],
+    logs: &[CheckedLog],
+    findings: &mut Vec<(String, Finding)>,
+) {
     let mut lies_in: BTreeMap<&str, &LogDirectory> = BTreeMap::new();
     for dir in dirs {
         for log in dir.partitions.iter().filter(|log| log.name.kind == DirectoryKind::Current) {
             if let Some(first) = lies_in.insert(&log.dir_name, dir) {
-                let what = format!("lies in {}, too: no broker starts then, remove one of them", first.path.display());
+                let what = format!(
+                    "lies in {}, too: Kafka does not start then, Ottla keeps the log that goes further; {}",
+                    first.path.display(),
+                    goes_further(logs, first, dir, &log.dir_name)
+                );
                 findings.push((dir.shown(&log.dir_name), Finding::fault(&log.dir_name, None, what, Remedy::None)));
             }
         }
@@ -303,6 +313,32 @@ fn check_ensemble(disk: &Arc<dyn Disk>, dirs: &[LogDirectory], findings: &mut Ve
         let file = meta_properties::FILE_NAME;
         findings.push((first.shown(file), Finding::fault(file, None, error, Remedy::None)));
     }
+}
+
+/// Which of two logs of a partition goes further, by what a start goes by.
+fn goes_further(logs: &[CheckedLog], first: &LogDirectory, second: &LogDirectory, name: &str) -> String {
+    let found_in = |dir: &LogDirectory| {
+        let log = logs.iter().find(|log| log.dir == dir.number && log.name == name)?;
+        (!log.found.is_unreadable).then_some((log.found.last_epoch, log.found.log_end_offset))
+    };
+    let (Some(reach), Some(other)) = (found_in(first), found_in(second)) else {
+        return "which one that is cannot be told: not all of both was read".to_owned();
+    };
+    let further = match reach.cmp(&other) {
+        Ordering::Equal => return format!("both end at {}", reach.1),
+        Ordering::Greater => first,
+        Ordering::Less => second,
+    };
+    let told = |(epoch, end): (Option<LeaderEpoch>, Offset)| match epoch {
+        Some(epoch) => format!("ends at {end} in epoch {epoch}"),
+        None => format!("ends at {end}"),
+    };
+    format!(
+        "that is the one in {}: this one {}, the other {}; do not remove it",
+        further.path.display(),
+        told(other),
+        told(reach)
+    )
 }
 
 /// Looks at all logs but that of the metadata, several at the same time.

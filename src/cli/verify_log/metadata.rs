@@ -271,7 +271,8 @@ fn check_directory_id(
     if let Some((_, assigned)) = unknown.first() {
         let count = unknown.len();
         let what = format!(
-            "directory.id is {id}, but the metadata gives {count} of the logs here to {assigned}: they stay without a leader"
+            "directory.id is {id}, but the metadata gives {count} of the logs here to {assigned}: with Kafka they stay \
+             without a leader, Ottla tells the controller where they are and serves them"
         );
         findings.push((dir.shown(file), Finding::fault(file, None, what, Remedy::None)));
     }

@@ -178,6 +178,10 @@ fn each_damage_of_the_directory_is_named_and_repaired_if_that_can_be() {
         let fixture = Fixture::unpack(&format!("damaged-root-{name}"));
         let (code, lines) = verified(&[&data(&fixture)]);
         assert_eq!(code == 1, named.starts_with("fault"), "{name}: {lines:#?}");
+        if name == "other-directory-id" {
+            let has = |part: &str| lines.iter().any(|line| line.contains(part));
+            assert!(has("with Kafka they stay without a leader, Ottla tells the controller"), "{lines:#?}");
+        }
         match named {
             "" => assert_eq!(lines.len(), 1, "{name}: {lines:#?}"),
             named => assert!(lines.iter().any(|line| line.starts_with(named)), "{name}: {lines:#?}"),
@@ -361,6 +365,7 @@ fn several_directories_are_held_against_each_other() {
     assert_eq!(code, 1);
     let has = |part: &str| lines.iter().any(|line| line.contains(part));
     assert!(has("second/d-0: lies in "), "{lines:#?}");
+    assert!(has("; both end at 102"), "{lines:#?}");
     assert!(has("belongs to cluster BBBBBBBBBBBBBBBBBBBBBA, not to "), "{lines:#?}");
     // It lies in the other directory, which is what a move leaves of which nobody was told.
     assert!(!has("data/e-0: missing"), "{lines:#?}");
@@ -369,6 +374,18 @@ fn several_directories_are_held_against_each_other() {
             && line.contains("second/meta.properties: 2 logs here, d-0 the first, are given to another directory")
     };
     assert!(lines.iter().any(moved), "{lines:#?}");
+    // Whoever removes one of two logs is told which one has more.
+    let last = |dir: &Path| dir.join("d-0/00000000000000000072.log");
+    let whole = fs::read(last(&first)).unwrap();
+    for (shorter, longer) in [(&first, &second), (&second, &first)] {
+        fs::write(last(longer), &whole).unwrap();
+        fs::write(last(shorter), &whole[..whole.len() - 1]).unwrap();
+        let (_, lines) = verified(&[first.to_str().unwrap(), second.to_str().unwrap()]);
+        let expected = format!("Ottla keeps the log that goes further; that is the one in {}: ", longer.display());
+        assert!(lines.iter().any(|line| line.contains(&expected)), "{lines:#?}");
+        assert!(!lines.iter().any(|line| line.contains("no broker starts then, remove")), "{lines:#?}");
+    }
+    fs::write(last(&second), &whole).unwrap();
     fs::remove_dir_all(second.join("e-0")).unwrap();
     let (_, lines) = verified(&[first.to_str().unwrap(), second.to_str().unwrap()]);
     let missing = "data/e-0: missing: the metadata gives this log to this directory";
