@@ -10,6 +10,7 @@
 
 mod damage;
 mod read;
+mod rebuild;
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -26,6 +27,7 @@ use crate::storage::index_file::IndexError;
 use crate::storage::log::{ReadError, Wait};
 use crate::storage::offset_index::OffsetIndex;
 use crate::storage::segment::damage::Damage;
+pub(super) use crate::storage::segment::rebuild::IndexRebuild;
 use crate::storage::time_index::{TimeIndex, TimestampEntry};
 use crate::storage::txn_index::{self, AbortedTxn, TransactionIndex, TxnIndexError};
 use crate::types::Offset;
@@ -54,6 +56,8 @@ pub(super) struct LogSegment {
     max_timestamp: Mutex<MaxTimestamp>,
     /// An index was caught lying: it is not to be asked.
     distrusts_index: AtomicBool,
+    /// See [`IndexRebuild`].
+    has_rebuild: AtomicBool,
     damage: Damage,
 }
 
@@ -122,6 +126,7 @@ impl LogSegment {
             size: AtomicU64::new(0),
             max_timestamp: Mutex::new(MaxTimestamp::Known(None)),
             distrusts_index: AtomicBool::new(false),
+            has_rebuild: AtomicBool::new(false),
             damage: Damage::default(),
         })
     }
@@ -148,6 +153,7 @@ impl LogSegment {
             size: AtomicU64::new(size),
             max_timestamp: Mutex::new(MaxTimestamp::NotRead),
             distrusts_index: AtomicBool::new(false),
+            has_rebuild: AtomicBool::new(false),
             damage: Damage::default(),
         }
     }
@@ -329,7 +335,7 @@ impl LogSegment {
         self.offset_index.reset()?;
         self.time_index.reset()?;
         *self.max_timestamp.lock() = MaxTimestamp::Known(None);
-        self.distrusts_index.store(false, Ordering::Relaxed);
+        self.distrusts_index.store(false, Ordering::Release);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use crate::storage::background::Lane;
 use crate::storage::index_file::IndexError;
 use crate::storage::log::{AbortedTransaction, Log, LogEnd, LogPosition, LogRead, ReadError, TimestampOffset, Wait};
 use crate::storage::scan::{Frame, HeaderScan};
-use crate::storage::segment::{BatchPosition, LogSegment};
+use crate::storage::segment::{BatchPosition, IndexRebuild, LogSegment};
 use crate::storage::slice::LogSlice;
 use crate::storage::time_index::TimestampEntry;
 use crate::storage::txn_index::AbortedTxn;
@@ -159,36 +159,46 @@ impl Log {
         self.watching(segment, || segment.find(offset, limit, wait))
     }
 
-    /// Does `act`. If that finds the segment's index lying, a new one is made.
+    /// Does `act`. Afterwards, if an index of the segment is known to lie, a new one is made.
     fn watching<T>(&self, segment: &Arc<LogSegment>, act: impl FnOnce() -> T) -> T {
-        let trusted = !segment.distrusts_index();
         let done = act();
-        if trusted && segment.distrusts_index() {
+        if segment.distrusts_index() {
             self.rebuild_indexes_later(segment);
         }
         done
     }
 
     fn distrust(&self, segment: &Arc<LogSegment>, reason: &str) {
-        if !segment.distrusts_index() {
-            segment.distrust(reason);
-            self.rebuild_indexes_later(segment);
-        }
+        segment.distrust(reason);
+        self.rebuild_indexes_later(segment);
     }
 
-    /// A sealed segment whose index was caught lying gets a new one; that of the last segment was checked when the log was
-    /// opened, and belongs to the writer.
+    /// A sealed segment whose index was caught lying gets a new one. That of the last segment was checked when the log was
+    /// opened, and belongs to the writer: who reads it once it is sealed comes by here again.
     fn rebuild_indexes_later(&self, segment: &Arc<LogSegment>) {
+        if self.active_segment().base_offset() <= segment.base_offset() {
+            return;
+        }
+        let Some(mut rebuild) = IndexRebuild::begin(segment) else { return };
         let this = self.this.clone();
-        let segment = segment.clone();
         self.context.background.run_if_idle(Lane::Housekeeping, move || {
-            let Some(log) = this.upgrade().filter(|log| !log.is_offline()) else { return };
-            let is_sealed = log.active_segment().base_offset() > segment.base_offset();
-            let interval = log.config.load().index_interval_bytes.max(0) as u64;
-            if is_sealed && let Err(error) = segment.rebuild_indexes(interval) {
-                tracing::warn!(partition = %log.topic_partition, segment = %segment.base_offset(), %error, "cannot rebuild the index of a segment");
+            let Some(log) = this.upgrade() else { return };
+            if let Err(error) = log.rebuild_indexes(&mut rebuild) {
+                let base_offset = rebuild.segment().base_offset();
+                tracing::warn!(partition = %log.topic_partition, segment = %base_offset, %error, "cannot rebuild the index of a segment");
             }
         });
+    }
+
+    fn rebuild_indexes(&self, rebuild: &mut IndexRebuild) -> Result<(), ReadError> {
+        // Nobody truncates, replaces or deletes the segment meanwhile, or closes the log.
+        let _exchange = self.exchange.lock();
+        let segments = self.segments.load();
+        let is_sealed = segments.iter().rev().skip(1).any(|segment| Arc::ptr_eq(segment, rebuild.segment()));
+        if !is_sealed || self.is_offline() || !rebuild.segment().distrusts_index() {
+            return Ok(());
+        }
+        rebuild.run(self.config.load().index_interval_bytes.max(0) as u64)
     }
 
     // --- by time -----------------------------------------------------------------------------------------------
@@ -229,6 +239,10 @@ impl Log {
         log_start_offset: Offset,
         limit: u64,
     ) -> Result<u64, ReadError> {
+        if segment.distrusts_index() {
+            self.rebuild_indexes_later(segment);
+            return Ok(0);
+        }
         let entry = match segment.time_index().lookup(timestamp, Wait::ForDisk) {
             Ok(entry) => entry,
             Err(IndexError::Corrupt(reason)) => {

@@ -1,8 +1,6 @@
-//! Finding things in a segment: batches by offset, the largest timestamp, aborted transactions; and what is done about an
-//! index that is wrong.
+//! Finding things in a segment: batches by offset, the largest timestamp, aborted transactions.
 
 use std::io;
-use std::sync::atomic::Ordering;
 
 use crate::record::batch::NO_TIMESTAMP;
 use crate::storage::index_file::IndexError;
@@ -19,7 +17,7 @@ impl LogSegment {
     pub fn find(&self, offset: Offset, end: u64, wait: Wait) -> Result<Option<BatchPosition>, ReadError> {
         let file = self.log.get()?;
         let from = |position| self.readable(&*file, position, end, wait);
-        if self.distrusts_index.load(Ordering::Relaxed) {
+        if self.distrusts_index() {
             return from(0).find(offset);
         }
         let entry = match self.offset_index.lookup(offset, wait) {
@@ -94,24 +92,6 @@ impl LogSegment {
         Ok(max)
     }
 
-    /// Builds both indexes anew from the batches. Only for a segment that takes no more.
-    pub fn rebuild_indexes(&self, interval: u64) -> Result<(), ReadError> {
-        let end = self.size();
-        let file = self.log.get()?;
-        self.reset_indexes()?;
-        let mut batches = self.readable(&*file, 0, end, Wait::ForDisk);
-        let mut indexed_at = 0;
-        while let Some((position, frame)) = batches.next()? {
-            self.observe_timestamp(TimestampEntry { timestamp: frame.max_timestamp(), offset: frame.last_offset() })?;
-            if position - indexed_at > interval {
-                self.append_index_entries(frame.last_offset(), position)?;
-                indexed_at = position;
-            }
-        }
-        self.seal()?;
-        Ok(())
-    }
-
     /// The header of the first batch.
     pub fn first_frame(&self, wait: Wait) -> Result<Option<Frame>, ReadError> {
         let size = self.size();
@@ -137,17 +117,6 @@ impl LogSegment {
         match index.map_err(|error| self.txn_damaged(error))? {
             Some(index) => index.collect(start, end, wait, found).map_err(|error| self.txn_damaged(error)),
             None => Ok(false),
-        }
-    }
-
-    /// Whether the index was caught lying and not built anew since.
-    pub fn distrusts_index(&self) -> bool {
-        self.distrusts_index.load(Ordering::Relaxed)
-    }
-
-    pub fn distrust(&self, reason: &str) {
-        if !self.distrusts_index.swap(true, Ordering::Relaxed) {
-            tracing::warn!(path = %self.log.path().display(), reason, "index of a segment is wrong; reading without it");
         }
     }
 

@@ -124,6 +124,87 @@ fn a_lying_index_is_not_believed_and_built_anew() {
     }
 }
 
+/// A log of one segment that was closed, whose first entries of the offset index point into the midst of batches, and the
+/// index as it was.
+fn closed_with_a_lie(fixture: &Fixture, batches: i64) -> (PathBuf, Vec<u8>) {
+    let log = fixture.open();
+    for n in 0..batches {
+        append(&log, batch(2, 100, n * 10));
+    }
+    assert_eq!(log.segments().len(), 1);
+    log.close().unwrap();
+    let path = log.dir().join("00000000000000000000.index");
+    let whole = std::fs::read(&path).unwrap();
+    lie(&path, &whole);
+    (path, whole)
+}
+
+fn lie(path: &std::path::Path, whole: &[u8]) {
+    let mut bytes = whole.to_vec();
+    bytes.chunks_mut(8).take(5).for_each(|entry| entry[7] ^= 1);
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// It was read from its start until the node was started again.
+#[test]
+fn a_lying_index_is_built_anew_once_its_segment_is_full() {
+    let fixture = Fixture::with(TopicConfig { index_interval_bytes: 200, ..Default::default() });
+    let (path, whole) = closed_with_a_lie(&fixture, 30);
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    let read_all = || {
+        for offset in 0..60 {
+            assert_eq!(read(&log, offset, 1, 60), [(offset / 2 * 2, offset / 2 * 2 + 1)]);
+        }
+        context.background.run_pending(Duration::ZERO);
+    };
+    read_all();
+    assert_ne!(std::fs::read(&path).unwrap(), whole);
+    log.roll().unwrap();
+    read_all();
+    assert_eq!(std::fs::read(&path).unwrap(), whole);
+    assert!(!log.segments.load()[0].distrusts_index());
+}
+
+/// Each reader that met the same lie had the index built: two at once, into each other.
+#[test]
+fn readers_beside_each_other_have_an_index_built_once() {
+    let fixture = Fixture::with(TopicConfig { index_interval_bytes: 0, ..Default::default() });
+    let (path, whole) = closed_with_a_lie(&fixture, 1000);
+    for _ in 0..10 {
+        lie(&path, &whole);
+        let background = Background::new(4);
+        let context = LogContext { background, ..fixture.context() };
+        let (log, _) = Log::open(&context, fixture.params()).unwrap();
+        log.roll().unwrap();
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    for offset in (0..20).chain(1990..2000) {
+                        assert_eq!(read(&log, offset, 1, 2000), [(offset / 2 * 2, offset / 2 * 2 + 1)]);
+                        assert_eq!(log.max_timestamp_offset().unwrap().unwrap().offset, Offset(1999));
+                    }
+                });
+            }
+        });
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        while log.segments.load()[0].distrusts_index() && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        log.close().unwrap();
+        assert!(std::fs::read(&path).unwrap() == whole);
+        // The empty segment behind it would be the last one.
+        for entry in std::fs::read_dir(log.dir()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.to_str().unwrap().contains("2000.") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn a_reader_that_must_not_wait_is_told() {
     let fixture = Fixture::with(TopicConfig { index_interval_bytes: 100, ..Default::default() });
