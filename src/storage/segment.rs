@@ -71,7 +71,7 @@ enum TxnIndexSlot {
 /// The largest timestamp of a segment, and the last offset of its batch.
 #[derive(Clone, Copy)]
 enum MaxTimestamp {
-    /// The time index's last entry tells.
+    /// The time index's last entry tells, if it does not lie.
     NotRead,
     /// `None`: no record has one.
     Known(Option<TimestampEntry>),
@@ -299,10 +299,11 @@ impl LogSegment {
     /// Removes everything from `position`, where the batch that begins at `offset` or the first behind it stands.
     pub fn truncate(&self, offset: Offset, position: u64) -> Result<(), ReadError> {
         // Of what is damaged behind the last batch that stays there may be entries of lower offsets.
-        let entry = self.offset_index.first_at(position, Wait::ForDisk)?;
+        let damaged = |error| self.index_damaged(error);
+        let entry = self.offset_index.first_at(position, Wait::ForDisk).map_err(damaged)?;
         let first_indexed = entry.map_or(offset, |entry| entry.offset.min(offset));
-        self.offset_index.truncate_to(first_indexed)?;
-        self.time_index.truncate_to(first_indexed)?;
+        self.offset_index.truncate_to(first_indexed).map_err(damaged)?;
+        self.time_index.truncate_to(first_indexed).map_err(damaged)?;
         self.with_txn_index(false, |index| index.map_or(Ok(()), |index| index.truncate_to(offset)))
             .map_err(|error| self.txn_damaged(error))?;
         self.damage.forget(|| -> io::Result<()> {

@@ -214,11 +214,10 @@ impl Log {
         for segment in self.segments.load().iter().filter(|segment| segment.base_offset() < end.offset) {
             let limit = self.limit_within(segment, end);
             // The last entry of a sealed segment's index is the largest timestamp in it.
-            match segment.max_timestamp() {
+            match self.watching(segment, || segment.max_timestamp()) {
                 Ok(max) if max.map_or(NO_TIMESTAMP, |max| max.timestamp) < timestamp => continue,
                 Ok(_) => {}
-                Err(IndexError::Corrupt(reason)) => self.distrust(segment, &reason),
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(segment.index_damaged(error)),
             }
             let from = self.position_before(segment, timestamp, log_start_offset, limit)?;
             let is_wanted = |record: (i64, Offset)| record.0 >= timestamp && record.1 >= log_start_offset;
@@ -249,7 +248,7 @@ impl Log {
                 self.distrust(segment, &reason);
                 None
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(segment.index_damaged(error)),
         };
         let from = entry.map_or(Offset(0), |entry| entry.offset).max(log_start_offset);
         let Some(batch) = self.find_on_disk(segment, from, limit, Wait::ForDisk)? else {
@@ -279,10 +278,8 @@ impl Log {
         let end = *self.end.read();
         let mut largest: Option<(Arc<LogSegment>, TimestampEntry)> = None;
         for segment in self.segments.load().iter().filter(|segment| segment.base_offset() < end.offset) {
-            let max = match segment.max_timestamp() {
-                Err(IndexError::Corrupt(_)) => segment.find_max_timestamp()?,
-                max => max?,
-            };
+            let max = self.watching(segment, || segment.max_timestamp());
+            let max = max.map_err(|error| segment.index_damaged(error))?;
             if let Some(max) = max
                 && largest.as_ref().is_none_or(|(_, entry)| max.timestamp > entry.timestamp)
             {
@@ -393,7 +390,7 @@ impl Log {
         let entry = match segment.offset_index().first_at(position, wait) {
             Ok(Some(entry)) if !segment.distrusts_index() => entry,
             Ok(_) | Err(IndexError::Corrupt(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(segment.index_damaged(error)),
         };
         // If the entry lied, aborted records would be taken for committed ones.
         let batch = self.find_on_disk(segment, entry.offset, segment.size(), wait)?;

@@ -139,7 +139,7 @@ impl LogSegment {
         let end = self.size();
         let last = match self.offset_index.last(wait) {
             Err(IndexError::Corrupt(_)) => None,
-            last => last?,
+            last => last.map_err(|error| self.index_damaged(error))?,
         };
         let last = last.map(|entry| (u64::from(entry.position), entry.offset));
         if to < end && last.is_none_or(|(position, _)| to <= position) {

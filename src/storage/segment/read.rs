@@ -1,7 +1,5 @@
 //! Finding things in a segment: batches by offset, the largest timestamp, aborted transactions.
 
-use std::io;
-
 use crate::record::batch::NO_TIMESTAMP;
 use crate::storage::index_file::IndexError;
 use crate::storage::log::{ReadError, Wait};
@@ -26,7 +24,7 @@ impl LogSegment {
                 self.distrust(&reason);
                 None
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(self.index_damaged(error)),
         };
         let Some(entry) = entry.filter(|entry| u64::from(entry.position) < end) else {
             return from(0).find(offset);
@@ -56,8 +54,8 @@ impl LogSegment {
         if let MaxTimestamp::Known(known) = *self.max_timestamp.lock() {
             return Ok(known);
         }
-        let max = match self.time_index.last(Wait::ForDisk)? {
-            // Either no record has a timestamp, or the file was lost.
+        let max = match self.last_by_time()? {
+            // Either no record has a timestamp, or the index was lost or lies.
             None if self.size() > 0 => self.find_max_timestamp().map_err(|error| match error {
                 ReadError::Io(error) => IndexError::Io(error),
                 error => IndexError::Corrupt(error.to_string()),
@@ -72,10 +70,24 @@ impl LogSegment {
         Ok(max)
     }
 
+    /// The time index's last entry; none if it lies.
+    fn last_by_time(&self) -> Result<Option<TimestampEntry>, IndexError> {
+        if self.distrusts_index() {
+            return Ok(None);
+        }
+        match self.time_index.last(Wait::ForDisk) {
+            Err(IndexError::Corrupt(reason)) => {
+                self.distrust(&reason);
+                Ok(None)
+            }
+            last => last,
+        }
+    }
+
     /// The largest timestamp by the time index, and by the batches behind its last entry.
     pub fn find_max_timestamp(&self) -> Result<Option<TimestampEntry>, ReadError> {
         let end = self.size();
-        let mut max = self.time_index.last(Wait::ForDisk)?;
+        let mut max = self.last_by_time().map_err(|error| self.index_damaged(error))?;
         let from = match max {
             Some(entry) => self.find(entry.offset, end, Wait::ForDisk)?.map_or(end, |batch| batch.position),
             None => 0,
@@ -120,6 +132,19 @@ impl LogSegment {
         }
     }
 
+    /// Only where no batches can be read instead.
+    pub fn index_damaged(&self, error: IndexError) -> ReadError {
+        match error {
+            IndexError::WouldBlock => ReadError::WouldBlock,
+            IndexError::Corrupt(reason) => ReadError::Corrupt {
+                segment_base_offset: self.base_offset,
+                position: 0,
+                reason: format!("index: {reason}"),
+            },
+            IndexError::Io(error) => ReadError::Io(error),
+        }
+    }
+
     pub fn damaged(&self, error: ScanError) -> ReadError {
         match error {
             ScanError::WouldBlock => ReadError::WouldBlock,
@@ -137,16 +162,5 @@ pub(super) fn batch_position(position: u64, frame: &Frame) -> BatchPosition {
         last_offset: frame.last_offset(),
         position,
         size: frame.size() as u64,
-    }
-}
-
-impl From<IndexError> for ReadError {
-    fn from(error: IndexError) -> ReadError {
-        match error {
-            IndexError::WouldBlock => ReadError::WouldBlock,
-            // Only where no batches can be read instead.
-            IndexError::Corrupt(reason) => ReadError::Io(io::Error::new(io::ErrorKind::InvalidData, reason)),
-            IndexError::Io(error) => ReadError::Io(error),
-        }
     }
 }

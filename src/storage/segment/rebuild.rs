@@ -55,6 +55,7 @@ impl LogSegment {
     pub fn rebuild_indexes(&self, interval: u64) -> Result<(), ReadError> {
         let end = self.size();
         let file = self.log.get()?;
+        let damaged = |error| self.index_damaged(error);
         // Half an index knows of no largest timestamp, for one.
         self.distrusts_index.store(true, Ordering::Release);
         self.offset_index.reset()?;
@@ -73,15 +74,15 @@ impl LogSegment {
             }
             if position - indexed_at > interval {
                 if position <= i32::MAX as u64 {
-                    self.offset_index.append(offset, position as u32)?;
+                    self.offset_index.append(offset, position as u32).map_err(damaged)?;
                 }
-                max.map_or(Ok(()), |max| self.time_index.append_if_larger(max))?;
+                max.map_or(Ok(()), |max| self.time_index.append_if_larger(max)).map_err(damaged)?;
                 indexed_at = position;
             }
         }
-        max.map_or(Ok(()), |max| self.time_index.append_if_larger(max))?;
-        self.offset_index.trim()?;
-        self.time_index.trim()?;
+        max.map_or(Ok(()), |max| self.time_index.append_if_larger(max)).map_err(damaged)?;
+        self.offset_index.trim().map_err(damaged)?;
+        self.time_index.trim().map_err(damaged)?;
         *self.max_timestamp.lock() = MaxTimestamp::Known(max);
         self.distrusts_index.store(false, Ordering::Release);
         Ok(())

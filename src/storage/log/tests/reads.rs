@@ -205,6 +205,28 @@ fn readers_beside_each_other_have_an_index_built_once() {
     }
 }
 
+/// Whoever asked for the record with the largest timestamp got an error of the disk, for ever.
+#[test]
+fn the_largest_timestamp_is_found_without_an_index() {
+    let config = TopicConfig { segment_bytes: 2000, index_interval_bytes: 200, ..Default::default() };
+    let fixture = Fixture::with(config);
+    let log = fixture.open();
+    for n in 0..30 {
+        append(&log, batch(2, 100, 1000 - n * 10));
+    }
+    log.close().unwrap();
+    let path = log.dir().join("00000000000000000000.timeindex");
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, b"odd").unwrap();
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    let max = || log.max_timestamp_offset().unwrap().map(|found| (found.timestamp, found.offset));
+    assert_eq!(max(), Some((1001, Offset(1))));
+    context.background.run_pending(Duration::ZERO);
+    assert_eq!(std::fs::read(&path).unwrap(), whole);
+    assert_eq!(max(), Some((1001, Offset(1))));
+}
+
 #[test]
 fn a_reader_that_must_not_wait_is_told() {
     let fixture = Fixture::with(TopicConfig { index_interval_bytes: 100, ..Default::default() });
