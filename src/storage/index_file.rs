@@ -234,16 +234,25 @@ impl<E: Entry> IndexFile<E> {
         read_entry(&*self.file.get()?, n, wait).map(Some)
     }
 
-    /// All entries; for tests and for checks.
-    pub fn all(&self) -> Result<Vec<E>, IndexError> {
+    /// Shows all entries to `look`, until that fails. A damaged file may be of any length: no more than a page of it is held.
+    pub fn try_for_each(&self, mut look: impl FnMut(E) -> Result<(), IndexError>) -> Result<(), IndexError> {
         self.load(Wait::ForDisk)?;
         let (on_file, tail) = {
             let state = self.state.read();
             (state.on_file.unwrap_or(0), state.tail.clone())
         };
-        let mut bytes = vec![0; on_file as usize * E::SIZE];
-        self.file.get()?.read_exact_at(&mut bytes, 0)?;
-        Ok(bytes.chunks_exact(E::SIZE).map(E::decode).chain(tail).collect())
+        let file = self.file.get()?;
+        let per_page = (PAGE_SIZE / E::SIZE) as u32;
+        let mut buffer = [0; PAGE_SIZE];
+        let mut next = 0;
+        while next < on_file {
+            let count = (on_file - next).min(per_page);
+            let page = &mut buffer[..count as usize * E::SIZE];
+            read(&*file, page, u64::from(next) * E::SIZE as u64, Wait::ForDisk)?;
+            page.chunks_exact(E::SIZE).map(E::decode).try_for_each(&mut look)?;
+            next += count;
+        }
+        tail.into_iter().try_for_each(look)
     }
 }
 

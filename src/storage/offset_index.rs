@@ -126,9 +126,23 @@ impl OffsetIndex {
         self.entries.trim()
     }
 
+    /// Shows all entries to `look`, until that fails.
+    pub fn try_for_each(
+        &self,
+        mut look: impl FnMut(OffsetPosition) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        self.entries.try_for_each(|entry| look(self.position(entry)?))
+    }
+
     /// All entries.
+    #[cfg(test)]
     pub fn all(&self) -> Result<Vec<OffsetPosition>, IndexError> {
-        self.entries.all()?.into_iter().map(|entry| self.position(entry)).collect()
+        let mut all = Vec::new();
+        self.try_for_each(|entry| {
+            all.push(entry);
+            Ok(())
+        })?;
+        Ok(all)
     }
 
     fn position(&self, entry: Stored) -> Result<OffsetPosition, IndexError> {
@@ -260,6 +274,25 @@ mod tests {
             index.trim().unwrap();
             assert_eq!(file.get().unwrap().file_len().unwrap(), u64::from(count + 1) * 8);
         }
+    }
+
+    /// All of it was read into memory.
+    #[test]
+    fn a_file_of_any_length_is_looked_through_page_by_page() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = OffsetIndex::existing(file(&dir), BASE);
+        let open = index.file().get().unwrap();
+        open.write_all_at(&[0, 0, 0, 9, 0, 0, 0, 1], (24 << 30) - 8).unwrap();
+        let mut count = 0;
+        let looked = index.try_for_each(|_| {
+            count += 1;
+            if count == 1000 { Err(IndexError::Corrupt("enough".to_owned())) } else { Ok(()) }
+        });
+        assert!(matches!(looked, Err(IndexError::Corrupt(_))) && count == 1000);
+        let index = filled(file(&dir), 2000);
+        let all = index.all().unwrap();
+        assert_eq!(all.len(), 2000);
+        assert_eq!(all[1999], OffsetPosition { offset: BASE.plus(19_999), position: 199_900 });
     }
 
     #[test]

@@ -72,9 +72,6 @@ impl Default for ProducerStateConfig {
     }
 }
 
-/// A snapshot has 46 bytes for each producer, so this is far beyond what a broker can hold.
-const MAX_SNAPSHOT_SIZE: usize = 1 << 30;
-
 /// What an append does to the producers; see [`ProducerStateManager::analyze`].
 #[derive(Clone, Debug)]
 pub enum Analysis {
@@ -578,11 +575,10 @@ impl ProducerStateManager {
 
     /// The outer error is the disk's, the inner one says that the file is of no use.
     fn read_snapshot(&self, path: &Path) -> io::Result<Result<Vec<ProducerStateEntry>, CorruptSnapshot>> {
-        match self.disk.read_file(path, MAX_SNAPSHOT_SIZE) {
-            Ok(bytes) => Ok(snapshot::decode(&bytes)),
+        match self.disk.open(path, OpenMode::Read).and_then(|file| snapshot::read(&*file)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Err(CorruptSnapshot::Missing)),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Err(CorruptSnapshot::TooLong)),
-            Err(error) => Err(error),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Err(CorruptSnapshot::NotAFile)),
+            read => read,
         }
     }
 

@@ -25,7 +25,7 @@ use crate::storage::file_cache::{CachedFile, Directory, FileCache};
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::index_file::IndexError;
 use crate::storage::log::{ReadError, Wait};
-use crate::storage::offset_index::OffsetIndex;
+use crate::storage::offset_index::{OffsetIndex, OffsetPosition};
 use crate::storage::segment::damage::Damage;
 pub(super) use crate::storage::segment::rebuild::IndexRebuild;
 use crate::storage::time_index::{TimeIndex, TimestampEntry};
@@ -190,19 +190,28 @@ impl LogSegment {
     /// Whether the indexes can be those of this segment: all their entries ascend and lie within it.
     pub fn check_indexes(&self) -> Result<(), IndexError> {
         let size = self.size();
-        let entries = self.offset_index.all()?;
-        if entries.windows(2).any(|pair| pair[0].offset >= pair[1].offset || pair[0].position >= pair[1].position) {
-            return Err(IndexError::Corrupt("its entries do not ascend".to_owned()));
+        let corrupt = |reason: &str| Err(IndexError::Corrupt(reason.to_owned()));
+        let mut last: Option<OffsetPosition> = None;
+        self.offset_index.try_for_each(|entry| {
+            if last.is_some_and(|last| last.offset >= entry.offset || last.position >= entry.position) {
+                return corrupt("its entries do not ascend");
+            }
+            last = Some(entry);
+            Ok(())
+        })?;
+        if last.is_some_and(|last| u64::from(last.position) >= size) {
+            return corrupt("it reaches behind the segment's end");
         }
-        if entries.last().is_some_and(|last| u64::from(last.position) >= size) {
-            return Err(IndexError::Corrupt("it reaches behind the segment's end".to_owned()));
-        }
-        let times = self.time_index.all()?;
-        if times.windows(2).any(|pair| pair[0].offset > pair[1].offset || pair[0].timestamp >= pair[1].timestamp) {
-            return Err(IndexError::Corrupt("the entries of the time index do not ascend".to_owned()));
-        }
-        if size == 0 && !times.is_empty() {
-            return Err(IndexError::Corrupt("the time index of an empty segment has entries".to_owned()));
+        let mut last: Option<TimestampEntry> = None;
+        self.time_index.try_for_each(|entry| {
+            if last.is_some_and(|last| last.offset > entry.offset || last.timestamp >= entry.timestamp) {
+                return corrupt("the entries of the time index do not ascend");
+            }
+            last = Some(entry);
+            Ok(())
+        })?;
+        if size == 0 && last.is_some() {
+            return corrupt("the time index of an empty segment has entries");
         }
         Ok(())
     }

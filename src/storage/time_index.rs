@@ -123,9 +123,23 @@ impl TimeIndex {
         self.entries.trim()
     }
 
+    /// Shows all entries to `look`, until that fails.
+    pub fn try_for_each(
+        &self,
+        mut look: impl FnMut(TimestampEntry) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        self.entries.try_for_each(|entry| look(self.entry(entry)?))
+    }
+
     /// All entries.
+    #[cfg(test)]
     pub fn all(&self) -> Result<Vec<TimestampEntry>, IndexError> {
-        self.entries.all()?.into_iter().map(|entry| self.entry(entry)).collect()
+        let mut all = Vec::new();
+        self.try_for_each(|entry| {
+            all.push(entry);
+            Ok(())
+        })?;
+        Ok(all)
     }
 
     fn entry(&self, entry: Stored) -> Result<TimestampEntry, IndexError> {

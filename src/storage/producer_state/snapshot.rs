@@ -10,9 +10,12 @@
 //! All big-endian; -1 stands for "none". Only the last batch of a producer is kept. Bytes behind the last entry
 //! count for the CRC and are otherwise ignored, as in Kafka.
 
+use std::io;
+
 use thiserror::Error;
 
 use super::entry::{BatchMetadata, ProducerStateEntry};
+use crate::storage::disk::DiskFile;
 use crate::types::{Offset, ProducerEpoch, ProducerId};
 
 const VERSION: i16 = 1;
@@ -20,6 +23,9 @@ const CRC_OFFSET: usize = 2;
 const ENTRIES_OFFSET: usize = 6;
 const HEADER_SIZE: usize = 10;
 const ENTRY_SIZE: usize = 46;
+
+/// A snapshot has 46 bytes for each producer, so this is far beyond what a broker can hold.
+pub const MAX_SIZE: usize = 1 << 30;
 
 /// Why a snapshot cannot be used. The state before it is loaded then, and the log read from there.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -34,6 +40,8 @@ pub enum CorruptSnapshot {
     TooShort(usize),
     #[error("the file is too long for a snapshot")]
     TooLong,
+    #[error("there is something else of its name")]
+    NotAFile,
     #[error("the file is gone")]
     Missing,
 }
@@ -62,25 +70,73 @@ pub fn encode<'a>(entries: impl ExactSizeIterator<Item = &'a ProducerStateEntry>
 
 /// The producers in a snapshot, in the order they are written there.
 pub fn decode(bytes: &[u8]) -> Result<Vec<ProducerStateEntry>, CorruptSnapshot> {
-    let Some((header, body)) = bytes.split_first_chunk::<HEADER_SIZE>() else {
-        return Err(CorruptSnapshot::TooShort(bytes.len()));
+    let header = Header::parse(bytes, bytes.len())?;
+    header.check(crc32c::crc32c(&bytes[ENTRIES_OFFSET..]))?;
+    Ok(decode_entries(&bytes[HEADER_SIZE..][..header.entries * ENTRY_SIZE]))
+}
+
+/// As [`decode`], of a file. The outer error is the disk's. Of a file of any length no more is held than what its checksum
+/// has confirmed.
+pub fn read(file: &dyn DiskFile) -> io::Result<Result<Vec<ProducerStateEntry>, CorruptSnapshot>> {
+    let Some(size) = usize::try_from(file.file_len()?).ok().filter(|size| *size <= MAX_SIZE) else {
+        return Ok(Err(CorruptSnapshot::TooLong));
     };
-    let version = i16::from_be_bytes([header[0], header[1]]);
-    if version != VERSION {
-        return Err(CorruptSnapshot::UnknownVersion(version));
-    }
-    let stored = u32::from_be_bytes([header[2], header[3], header[4], header[5]]);
-    let count = i32::from_be_bytes([header[6], header[7], header[8], header[9]]);
-    let available = body.len() / ENTRY_SIZE;
-    let Some(entries) = usize::try_from(count).ok().filter(|count| *count <= available) else {
-        return Err(CorruptSnapshot::WrongSize { size: bytes.len(), count });
+    let mut buffer = vec![0; size.min(64 << 10)];
+    let header = &mut buffer[..size.min(HEADER_SIZE)];
+    file.read_exact_at(header, 0)?;
+    let header = match Header::parse(header, size) {
+        Ok(header) => header,
+        Err(error) => return Ok(Err(error)),
     };
-    let computed = crc32c::crc32c(&bytes[ENTRIES_OFFSET..]);
-    if stored != computed {
-        return Err(CorruptSnapshot::WrongChecksum { stored, computed });
+    let (mut computed, mut position) = (0, ENTRIES_OFFSET);
+    while position < size {
+        let part = (size - position).min(buffer.len());
+        file.read_exact_at(&mut buffer[..part], position as u64)?;
+        computed = crc32c::crc32c_append(computed, &buffer[..part]);
+        position += part;
     }
-    let (entry_bytes, _) = body.as_chunks::<ENTRY_SIZE>();
-    Ok(entry_bytes[..entries].iter().map(decode_entry).collect())
+    if let Err(error) = header.check(computed) {
+        return Ok(Err(error));
+    }
+    let mut entries = vec![0; header.entries * ENTRY_SIZE];
+    file.read_exact_at(&mut entries, HEADER_SIZE as u64)?;
+    Ok(Ok(decode_entries(&entries)))
+}
+
+struct Header {
+    stored_crc: u32,
+    entries: usize,
+}
+
+impl Header {
+    /// Of a snapshot of `size` bytes that begins with `bytes`.
+    fn parse(bytes: &[u8], size: usize) -> Result<Header, CorruptSnapshot> {
+        let Some(header) = bytes.first_chunk::<HEADER_SIZE>() else {
+            return Err(CorruptSnapshot::TooShort(size));
+        };
+        let version = i16::from_be_bytes([header[0], header[1]]);
+        if version != VERSION {
+            return Err(CorruptSnapshot::UnknownVersion(version));
+        }
+        let stored_crc = u32::from_be_bytes([header[2], header[3], header[4], header[5]]);
+        let count = i32::from_be_bytes([header[6], header[7], header[8], header[9]]);
+        let available = size.saturating_sub(HEADER_SIZE) / ENTRY_SIZE;
+        match usize::try_from(count).ok().filter(|count| *count <= available) {
+            Some(entries) => Ok(Header { stored_crc, entries }),
+            None => Err(CorruptSnapshot::WrongSize { size, count }),
+        }
+    }
+
+    fn check(&self, computed: u32) -> Result<(), CorruptSnapshot> {
+        match self.stored_crc == computed {
+            true => Ok(()),
+            false => Err(CorruptSnapshot::WrongChecksum { stored: self.stored_crc, computed }),
+        }
+    }
+}
+
+fn decode_entries(bytes: &[u8]) -> Vec<ProducerStateEntry> {
+    bytes.as_chunks::<ENTRY_SIZE>().0.iter().map(decode_entry).collect()
 }
 
 fn decode_entry(bytes: &[u8; ENTRY_SIZE]) -> ProducerStateEntry {

@@ -538,6 +538,38 @@ fn damaged_snapshots_are_told_apart() {
     assert!(matches!(snapshot::decode(&huge), Err(CorruptSnapshot::WrongSize { .. })));
 }
 
+/// All of such a file was read before anything in it was looked at: up to 1 GiB for each of 2000 partitions.
+#[test]
+fn of_a_damaged_snapshot_little_is_read() {
+    let bytes = golden::file("transactions/txn-0/00000000000000000082.snapshot");
+    let read = |bytes: &[u8], len: usize| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("snapshot");
+        std::fs::write(&path, bytes).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(len as u64).unwrap();
+        snapshot::read(&*RealDisk::new().open(&path, OpenMode::Read).unwrap()).unwrap()
+    };
+    assert_eq!(read(&bytes, bytes.len()), snapshot::decode(&bytes));
+    for len in [0, 9, 10, bytes.len() - 1, bytes.len() + 1, 200_000] {
+        let mut same = bytes.clone();
+        same.resize(len, 0);
+        assert_eq!(read(&same, len), snapshot::decode(&same), "{len}");
+    }
+    // What is behind the entries counts, but is not looked at: longer than what is read at once, and as a file.
+    let mut with_more = bytes.clone();
+    with_more.resize(200_000, 7);
+    let crc = crc32c::crc32c(&with_more[6..]);
+    with_more[2..6].copy_from_slice(&crc.to_be_bytes());
+    assert_eq!(read(&with_more, with_more.len()), snapshot::decode(&bytes));
+    assert_eq!(read(&bytes, (1 << 30) + 1), Err(CorruptSnapshot::TooLong));
+    let started = std::time::Instant::now();
+    let mut other_version = bytes.clone();
+    other_version[1] = 2;
+    assert_eq!(read(&other_version, 1 << 30), Err(CorruptSnapshot::UnknownVersion(2)));
+    assert!(started.elapsed() < std::time::Duration::from_millis(100), "{:?}", started.elapsed());
+}
+
 /// Reads whole partitions that Kafka wrote and compares with the snapshots and transaction indexes beside them.
 #[test]
 fn replaying_logs_of_kafka_gives_its_snapshots_and_indexes() {
