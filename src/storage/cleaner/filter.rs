@@ -158,6 +158,8 @@ impl BatchFilter {
         if written == 0 {
             if retention == Retention::RetainEmpty {
                 output.extend_from_slice(empty(&header).as_bytes());
+                // It was emptied before.
+                filtered.is_unchanged = output[start..] == *batch.bytes();
             }
         } else {
             let sets_horizon =
