@@ -229,7 +229,7 @@ fn runtime() -> io::Result<Runtime> {
 }
 
 /// Connections and segments are files; the system's default for how many a process may have is made for other programs.
-fn raise_file_limit() {
+pub(super) fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
         return;

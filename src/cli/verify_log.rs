@@ -29,6 +29,7 @@ use self::metadata::MetadataFound;
 use self::progress::Progress;
 use self::repair::Repairs;
 use self::root::{LogDirectory, PartitionDirectory};
+use crate::cli::server::raise_file_limit;
 use crate::storage::dir_lock::{DirLock, FILE_NAME as LOCK_FILE, LockError};
 use crate::storage::directory_name::{DirectoryKind, METADATA_TOPIC};
 use crate::storage::disk::{Disk, EntryKind, RealDisk};
@@ -87,6 +88,7 @@ impl VerifyError {
 
 /// Checks, and repairs if that is asked for; returns the process's exit code.
 pub(super) fn run(arguments: &VerifyLogArguments) -> u8 {
+    raise_file_limit();
     let mut out = io::BufWriter::new(io::stdout().lock());
     let result = verify_log(arguments, &mut out).and_then(|code| {
         out.flush()?;

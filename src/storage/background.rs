@@ -44,6 +44,8 @@ enum Mode {
     /// For tests and simulations: jobs run when [`Background::run_pending`] says so, delayed ones when they are due
     /// by its argument.
     Stepped(Arc<Mutex<Stepped>>),
+    /// Jobs run on whoever brings them, but for delayed ones, as above.
+    Prompt(Arc<Mutex<Stepped>>),
 }
 
 #[derive(Default)]
@@ -66,6 +68,11 @@ impl Background {
         Background { mode: Mode::Stepped(Arc::default()) }
     }
 
+    /// Without threads: what is to be done soon is done at once, by the caller. For tools that do one thing at a time.
+    pub fn prompt() -> Background {
+        Background { mode: Mode::Prompt(Arc::default()) }
+    }
+
     /// Has `job` done soon. If too much waits already, does it now, on this thread.
     pub fn run(&self, lane: Lane, job: impl FnOnce() + Send + 'static) {
         match &self.mode {
@@ -75,6 +82,7 @@ impl Background {
                 }
             }
             Mode::Stepped(stepped) => stepped.lock().ready.push_back(Box::new(job)),
+            Mode::Prompt(_) => job(),
         }
     }
 
@@ -83,6 +91,7 @@ impl Background {
         match &self.mode {
             Mode::Threads(handle) => drop(handle.lane(lane).push(Instant::now(), Box::new(job), MAX_WAITING / 16)),
             Mode::Stepped(stepped) => stepped.lock().ready.push_back(Box::new(job)),
+            Mode::Prompt(_) => job(),
         }
     }
 
@@ -95,7 +104,7 @@ impl Background {
                 // If no thread can be started the job is lost, and the next start of the node clears up.
                 drop(handle.lane(Lane::Housekeeping).push(due, Box::new(job), usize::MAX));
             }
-            Mode::Stepped(stepped) => {
+            Mode::Stepped(stepped) | Mode::Prompt(stepped) => {
                 let mut stepped = stepped.lock();
                 let due = stepped.now.saturating_add(delay);
                 stepped.delayed.push((due, Box::new(job)));
@@ -106,7 +115,7 @@ impl Background {
     /// Does all jobs that wait, and the delayed ones whose time has come once `elapsed` more has passed, on this
     /// thread. Nothing if there are threads.
     pub fn run_pending(&self, elapsed: Duration) {
-        let Mode::Stepped(stepped) = &self.mode else {
+        let (Mode::Stepped(stepped) | Mode::Prompt(stepped)) = &self.mode else {
             return;
         };
         stepped.lock().now += elapsed;

@@ -1,4 +1,4 @@
-//! A disk on which a repair is tried before it is done: it reads what is really there, and what is written to it goes to a
+//! A disk on which a repair is tried before it is done: it reads what is really there, and what is written to it goes to one
 //! file without a name, which is gone with it.
 //!
 //! So a dry run says what a repair does, in the same words, as it is the same recovery that says it; and a repair knows
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -27,7 +27,35 @@ pub(super) enum Change {
 /// See above.
 pub(super) struct RehearsalDisk {
     real: Arc<dyn Disk>,
+    spill: Arc<Spill>,
     files: Mutex<BTreeMap<PathBuf, Option<Arc<Content>>>>,
+}
+
+/// So much of a file lies together where the rehearsal keeps what is written.
+const BLOCK: u64 = 64 << 10;
+
+/// Where all that is written goes, in blocks. Made with the first of them.
+#[derive(Default)]
+struct Spill {
+    file: OnceLock<File>,
+    /// Behind the last block.
+    end: Mutex<u64>,
+}
+
+impl Spill {
+    /// Room for a block more.
+    fn allocate(&self) -> io::Result<u64> {
+        let mut end = self.end.lock();
+        if self.file.get().is_none() {
+            let _ = self.file.set(tempfile::tempfile()?);
+        }
+        *end += BLOCK;
+        Ok(*end - BLOCK)
+    }
+
+    fn file(&self) -> io::Result<&File> {
+        self.file.get().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
 }
 
 /// What a file holds by now, whatever it is called.
@@ -42,9 +70,9 @@ struct State {
     len: u64,
     /// So much of what is really there counts still.
     real_len: u64,
-    /// What was written, where it belongs; and from where to where that goes.
-    written: Option<File>,
+    /// What was written: from where to where it goes, and where its blocks are kept, by their numbers.
     ranges: BTreeMap<u64, u64>,
+    blocks: BTreeMap<u64, u64>,
 }
 
 impl State {
@@ -79,7 +107,14 @@ impl State {
 impl RehearsalDisk {
     /// `gone`: what is taken away before.
     pub fn new(real: Arc<dyn Disk>, gone: impl IntoIterator<Item = PathBuf>) -> RehearsalDisk {
-        RehearsalDisk { real, files: Mutex::new(gone.into_iter().map(|path| (path, None)).collect()) }
+        let files = Mutex::new(gone.into_iter().map(|path| (path, None)).collect());
+        RehearsalDisk { real, spill: Arc::default(), files }
+    }
+
+    /// How many files there are for what was written.
+    #[cfg(test)]
+    pub fn spill_files(&self) -> usize {
+        usize::from(self.spill.file.get().is_some())
     }
 
     /// What is there now under a name.
@@ -146,7 +181,7 @@ impl Disk for RehearsalDisk {
             (Err(error), _) => return Err(error),
         };
         let real = content.origin.as_ref().map(|origin| self.real.open(origin, OpenMode::Read)).transpose()?;
-        Ok(Arc::new(RehearsedFile { content, real }))
+        Ok(Arc::new(RehearsedFile { content, spill: self.spill.clone(), real }))
     }
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
@@ -204,6 +239,7 @@ impl Disk for RehearsalDisk {
 
 struct RehearsedFile {
     content: Arc<Content>,
+    spill: Arc<Spill>,
     real: Option<Arc<dyn DiskFile>>,
 }
 
@@ -222,9 +258,12 @@ impl DiskFile for RehearsedFile {
         let end = if is_real { end.min(state.real_len) } else { end };
         let len = buffer.len().min((end - position) as usize);
         let buffer = &mut buffer[..len];
-        match (&state.written, &self.real) {
-            (Some(written), _) if is_written => written.read_at(buffer, position),
-            (_, Some(real)) if is_real => real.read_at(buffer, position),
+        if is_written && let Some(block) = state.blocks.get(&(position / BLOCK)) {
+            let len = len.min((BLOCK - position % BLOCK) as usize);
+            return self.spill.file()?.read_at(&mut buffer[..len], block + position % BLOCK);
+        }
+        match &self.real {
+            Some(real) if is_real => real.read_at(buffer, position),
             _ => {
                 buffer.fill(0);
                 Ok(len)
@@ -239,10 +278,16 @@ impl DiskFile for RehearsedFile {
     fn write_vectored_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
         let mut state = self.content.state.lock();
         let Some(bytes) = buffers.iter().find(|bytes| !bytes.is_empty()) else { return Ok(0) };
-        if state.written.is_none() {
-            state.written = Some(tempfile::tempfile()?);
-        }
-        let written = state.written.as_ref().map_or(Ok(0), |file| file.write_at(bytes, position))?;
+        let block = match state.blocks.get(&(position / BLOCK)) {
+            Some(block) => *block,
+            None => {
+                let block = self.spill.allocate()?;
+                state.blocks.insert(position / BLOCK, block);
+                block
+            }
+        };
+        let bytes = &bytes[..bytes.len().min((BLOCK - position % BLOCK) as usize)];
+        let written = self.spill.file()?.write_at(bytes, block + position % BLOCK)?;
         state.note_written(position, position + written as u64);
         Ok(written)
     }
@@ -284,6 +329,8 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         let file = || 0..4usize;
         prop_oneof![
+            1 => (file(), BLOCK - 10..BLOCK + 10, prop::collection::vec(any::<u8>(), 1..20))
+                .prop_map(|(file, position, bytes)| Step::Write { file, position, bytes }),
             4 => (file(), 0..60u64, prop::collection::vec(any::<u8>(), 1..20))
                 .prop_map(|(file, position, bytes)| Step::Write { file, position, bytes }),
             2 => (file(), 0..60u64).prop_map(|(file, len)| Step::SetLen { file, len }),
@@ -310,7 +357,7 @@ mod tests {
     /// All files and what is in them.
     fn content(disk: &dyn Disk, dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         let names = disk.list(dir).unwrap().into_iter().map(|entry| dir.join(entry.name));
-        names.map(|path| (path.clone(), disk.read_file(&path, 1000).unwrap())).collect()
+        names.map(|path| (path.clone(), disk.read_file(&path, 1 << 20).unwrap())).collect()
     }
 
     proptest! {

@@ -366,16 +366,20 @@ fn rehearse(
     rehearsed.map_err(VerifyError::at(&log.path))
 }
 
-/// Has the log recovered, with nothing trusted, and closes it.
-fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>, progress: Arc<Progress>) -> io::Result<Recovered> {
-    // Jobs of the log are run here and now.
-    let background = Background::stepped();
-    let context = LogContext {
+/// Jobs of the log are run here and now: files that are written are synced then, so that they can be closed for others.
+fn context(disk: &Arc<dyn Disk>) -> LogContext {
+    let background = Background::prompt();
+    LogContext {
         files: FileCache::new(disk.clone(), background.clone(), OPEN_FILES),
         disk: disk.clone(),
         clock: SystemClock::new(),
-        background: background.clone(),
-    };
+        background,
+    }
+}
+
+/// Has the log recovered, with nothing trusted, and closes it.
+fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>, progress: Arc<Progress>) -> io::Result<Recovered> {
+    let context = context(disk);
     let start = log.dir.log_start_offset(&log.partition);
     let mut config = TopicConfig::default();
     config.cleanup_policy.compact = log.is_compacted;
@@ -400,7 +404,7 @@ fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>, progress: Arc<Progress>) -
     let (opened, report) = Log::open(&context, params).map_err(io::Error::other)?;
     let log_end_offset = opened.log_end_offset();
     opened.close().map_err(io::Error::other)?;
-    background.run_pending(Duration::MAX);
+    context.background.run_pending(Duration::MAX);
     let mut done: Vec<String> =
         report.repairs.iter().map(|repair| format!("{}: {}: {}", repair.file, repair.found, repair.done)).collect();
     // A recovery does not speak of what it makes anew in any case.
@@ -574,6 +578,7 @@ mod tests {
     use super::*;
     use crate::cli::verify_log::{VerifyLogArguments, check};
     use crate::storage::disk::RealDisk;
+    use crate::storage::file_cache::Directory;
     use crate::storage::fixture::Fixture;
     use crate::storage::verify::{VerifyParams, verify};
 
@@ -704,5 +709,30 @@ mod tests {
         let left: Vec<_> =
             again.findings.iter().filter(|(_, finding)| finding.what.contains("but ends at 40")).collect();
         assert!(left.is_empty(), "{left:?}");
+    }
+
+    /// However many files of a log are written, few are open at the same time, and of what is rehearsed one.
+    #[test]
+    fn a_log_of_many_segments_takes_few_descriptors() {
+        let dir = tempfile::tempdir().unwrap();
+        let rehearsal = Arc::new(RehearsalDisk::new(RealDisk::new(), []));
+        for disk in [RealDisk::new(), rehearsal.clone() as Arc<dyn Disk>] {
+            let context = context(&disk);
+            let log_dir = Directory::new(dir.path().to_owned());
+            let file = |n| context.files.file(&log_dir, FileName::new(Offset(n), FileKind::OffsetIndex), true);
+            let files: Vec<_> = (0..5 * OPEN_FILES as i64).map(file).collect();
+            for (n, file) in files.iter().enumerate() {
+                file.written();
+                file.get().unwrap().write_all_at(&n.to_be_bytes(), 0).unwrap();
+                file.written();
+            }
+            assert!(context.files.open_files() < 2 * OPEN_FILES, "{} are open", context.files.open_files());
+            for (n, file) in files.iter().enumerate() {
+                let mut back = [0; 8];
+                file.get().unwrap().read_exact_at(&mut back, 0).unwrap();
+                assert_eq!(back, n.to_be_bytes());
+            }
+        }
+        assert_eq!(rehearsal.spill_files(), 1);
     }
 }
