@@ -27,7 +27,7 @@ use crate::metadata::log::DIRECTORY as METADATA_DIRECTORY;
 use crate::storage::background::Background;
 use crate::storage::checkpoint::OffsetCheckpointFile;
 use crate::storage::directory_name::DirectoryKind;
-use crate::storage::disk::Disk;
+use crate::storage::disk::{Disk, OpenMode};
 use crate::storage::file_cache::FileCache;
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::log::{Log, LogContext, LogParams};
@@ -214,7 +214,7 @@ impl<'a> Repairs<'a> {
         let now_ms = SystemClock::new().now_ms();
         let mut backups = BTreeMap::new();
         for dir in &report.dirs {
-            backups.insert(dir.number, Backup::new(dir, backup, report.dirs.len(), now_ms));
+            backups.insert(dir.number, Backup::new(disk, dir, backup, report.dirs.len(), now_ms));
         }
         let sizes: u64 = self.logs.iter().map(|log| log.found.bytes).sum();
         // Each is read twice.
@@ -446,14 +446,36 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether two files hold the same.
+fn is_same(disk: &dyn Disk, path: &Path, copy: &Path) -> io::Result<bool> {
+    let len = disk.info(path)?.len;
+    if disk.info(copy)?.len != len {
+        return Ok(false);
+    }
+    let (now, then) = (disk.open(path, OpenMode::Read)?, disk.open(copy, OpenMode::Read)?);
+    let (mut buffer, mut other) = (vec![0; COPY_BYTES], vec![0; COPY_BYTES]);
+    let mut at = 0;
+    while at < len {
+        let part = buffer.len().min((len - at) as usize);
+        now.read_exact_at(&mut buffer[..part], at)?;
+        then.read_exact_at(&mut other[..part], at)?;
+        if buffer[..part] != other[..part] {
+            return Ok(false);
+        }
+        at += part as u64;
+    }
+    Ok(true)
+}
+
 /// Where a directory's files are kept before they change. Made with the first of them.
 struct Backup {
+    disk: Arc<dyn Disk>,
     source: PathBuf,
     path: PathBuf,
 }
 
 impl Backup {
-    fn new(dir: &LogDirectory, wanted: Option<&Path>, dirs: usize, now_ms: i64) -> Backup {
+    fn new(disk: &Arc<dyn Disk>, dir: &LogDirectory, wanted: Option<&Path>, dirs: usize, now_ms: i64) -> Backup {
         let source = dir.path.clone();
         let path = match wanted {
             // Several directories may hold files of one name.
@@ -465,16 +487,24 @@ impl Backup {
                 absolute.with_file_name(format!("{name}.before-repair-{}", now_ms / 1000))
             }
         };
-        Backup { source, path }
+        Backup { disk: disk.clone(), source, path }
     }
 
     /// The place of a file of the directory, whose folder is there then.
     fn place(&self, path: &Path) -> Result<PathBuf, VerifyError> {
         let place = self.path.join(path.strip_prefix(&self.source).unwrap_or(path));
         if let Some(folder) = place.parent() {
+            let made: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
             fs::create_dir_all(folder).map_err(VerifyError::at(folder))?;
+            made.into_iter().try_for_each(|made| self.sync_name(made))?;
         }
         Ok(place)
+    }
+
+    /// Makes a name durable: what stands under it is of no use if a power loss takes that.
+    fn sync_name(&self, path: &Path) -> Result<(), VerifyError> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        self.disk.sync_dir(folder).map_err(VerifyError::at(folder))
     }
 
     /// Moves something here that is no file of the log's, or no file at all.
@@ -489,7 +519,9 @@ impl Backup {
             }
             renamed => renamed,
         };
-        moved.map_err(VerifyError::at(path))
+        moved.map_err(VerifyError::at(path))?;
+        self.sync_name(&place)?;
+        self.sync_name(path)
     }
 
     /// Copies a file, if it is there; what stands there and is none is moved. Durable on return.
@@ -502,6 +534,7 @@ impl Backup {
         let place = self.place(path)?;
         fs::copy(path, &place).map_err(VerifyError::at(path))?;
         fs::File::open(&place).and_then(|file| file.sync_all()).map_err(VerifyError::at(&place))?;
+        self.sync_name(&place)?;
         Ok(Some(place))
     }
 
@@ -540,7 +573,7 @@ impl Backup {
         let place = self.place(path)?;
         let place = crate::storage::disk::with_suffix(&place, &format!(".bytes-{from}-{to}"));
         let io = VerifyError::at(path);
-        let source = disk.open(path, crate::storage::disk::OpenMode::Read).map_err(&io)?;
+        let source = disk.open(path, OpenMode::Read).map_err(&io)?;
         let mut target = fs::File::create(&place).map_err(VerifyError::at(&place))?;
         let mut buffer = vec![0; COPY_BYTES];
         let mut at = from;
@@ -550,17 +583,14 @@ impl Backup {
             target.write_all(&buffer[..part]).map_err(VerifyError::at(&place))?;
             at += part as u64;
         }
-        target.sync_all().map_err(VerifyError::at(&place))
+        target.sync_all().map_err(VerifyError::at(&place))?;
+        self.sync_name(&place)
     }
 
     /// Removes the copies of files that are as they were.
     fn forget_unchanged(&self, kept: &[(PathBuf, PathBuf)]) -> Result<(), VerifyError> {
         for (path, copy) in kept {
-            let is_same = match (fs::read(path), fs::read(copy)) {
-                (Ok(now), Ok(then)) => now == then,
-                (Err(_), _) | (_, Err(_)) => false,
-            };
-            if is_same {
+            if is_same(&*self.disk, path, copy).unwrap_or(false) {
                 fs::remove_file(copy).map_err(VerifyError::at(copy))?;
             }
         }
@@ -575,9 +605,14 @@ impl Backup {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use parking_lot::Mutex;
+
     use super::*;
     use crate::cli::verify_log::{VerifyLogArguments, check};
     use crate::storage::disk::RealDisk;
+    use crate::storage::faulty_disk::{Call, FaultyDisk};
     use crate::storage::file_cache::Directory;
     use crate::storage::fixture::Fixture;
     use crate::storage::verify::{VerifyParams, verify};
@@ -603,7 +638,7 @@ mod tests {
         };
         let content = |offset: i64| fs::read(path.join(format!("{offset:020}.log"))).unwrap();
         let (damaged, behind) = (content(40), content(72));
-        let backup = Backup::new(&dir, None, 1, 7000);
+        let backup = Backup::new(&disk, &dir, None, 1, 7000);
         let (rehearsed, changes) = rehearse(&disk, &log, Arc::new(Progress::new(0))).unwrap();
         assert_eq!(content(72), behind, "nothing was done yet");
         let kept = backup.keep_log(&disk, &changes, &rehearsed.report).unwrap();
@@ -734,5 +769,49 @@ mod tests {
             }
         }
         assert_eq!(rehearsal.spill_files(), 1);
+    }
+
+    /// Before the repair goes on the copies have names that a power loss does not take; and a copy is forgotten only if it
+    /// is that of what is still there.
+    #[test]
+    fn the_backup_is_durable_and_compared_in_parts() {
+        let fixture = Fixture::unpack_only("damaged-partitions-clean", "whole-0");
+        let (disk, faults) = FaultyDisk::with_faults();
+        let (dir, _) = LogDirectory::look(&disk, &fixture.data(), 0, String::new(), false).unwrap();
+        let wanted = fixture.data().with_file_name("some").join("where");
+        let backup = Backup::new(&disk, &dir, Some(&wanted), 1, 0);
+        let synced: Arc<Mutex<BTreeSet<PathBuf>>> = Arc::default();
+        let reads = Arc::new(AtomicU64::new(0));
+        let (note, count) = (synced.clone(), reads.clone());
+        faults.before(move |call, path| {
+            match call {
+                Call::SyncDir => drop(note.lock().insert(path.to_owned())),
+                Call::Read => drop(count.fetch_add(1, Ordering::Relaxed)),
+                Call::Sync => {}
+            }
+            Ok(())
+        });
+        let path = |name: &str| fixture.data().join("whole-0").join(name);
+        let large = vec![7; 2 * COPY_BYTES + 1];
+        let names = ["same", "changed", "longer", "gone"];
+        names.iter().for_each(|name| fs::write(path(name), &large).unwrap());
+        let keep = |name: &&str| (path(name), backup.keep_file(&path(name)).unwrap().unwrap());
+        let kept: Vec<_> = names.iter().map(keep).collect();
+        let expected =
+            [wanted.parent().unwrap().parent().unwrap(), wanted.parent().unwrap(), &wanted, &wanted.join("whole-0")];
+        assert_eq!(*synced.lock(), expected.into_iter().map(Path::to_owned).collect());
+        backup.take_away(&path("partition.metadata")).unwrap();
+        assert!(synced.lock().contains(&fixture.data().join("whole-0")));
+
+        let mut changed = large.clone();
+        *changed.last_mut().unwrap() = 8;
+        fs::write(path("changed"), &changed).unwrap();
+        fs::write(path("longer"), [&large[..], b"x"].concat()).unwrap();
+        fs::remove_file(path("gone")).unwrap();
+        reads.store(0, Ordering::Relaxed);
+        backup.forget_unchanged(&kept).unwrap();
+        let left: Vec<bool> = kept.iter().map(|(_, copy)| copy.exists()).collect();
+        assert_eq!(left, [false, true, true, true]);
+        assert_eq!(reads.load(Ordering::Relaxed), 12, "three parts, of two files, of two of them");
     }
 }
