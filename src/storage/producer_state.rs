@@ -13,7 +13,7 @@ mod entry;
 pub mod snapshot;
 mod verification;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -164,18 +164,19 @@ impl ProducerStateManager {
         Ok(Analysis::Accepted(updates))
     }
 
-    /// Takes over the updates of batches that have been written; the log now ends at `log_end_offset`. Returns the
-    /// entries for the transaction index of the segment in which the batches are.
-    pub fn apply(&mut self, updates: ProducerUpdates, log_end_offset: Offset) -> Vec<AbortedTxn> {
+    /// Takes over the updates of batches that have been written; the log now ends at `log_end_offset`.
+    pub fn apply(&mut self, updates: ProducerUpdates, log_end_offset: Offset) {
         for append in &updates.appends {
             self.update(append);
         }
         for producer_id in &updates.verified {
             self.verifications.remove(producer_id);
         }
-        let aborted = updates.completed.iter().filter_map(|txn| self.complete(txn)).collect();
+        for txn in &updates.completed {
+            self.ongoing.remove(&txn.first_offset);
+            self.unreplicated.insert(txn.first_offset, Unreplicated { marker_offset: txn.last_offset });
+        }
         self.map_end_offset = log_end_offset;
-        aborted
     }
 
     /// Takes over a batch that is in the log already, during recovery. Whatever it holds was accepted once, so
@@ -188,7 +189,8 @@ impl ProducerStateManager {
             warn!(%error, "record batch in the log contradicts its producer's state");
             return None;
         }
-        let aborted = self.apply(updates, after(batch.last_offset()));
+        let aborted = self.aborted_by(&updates);
+        self.apply(updates, after(batch.last_offset()));
         aborted.into_iter().next()
     }
 
@@ -241,22 +243,37 @@ impl ProducerStateManager {
         }
     }
 
-    /// What [`Self::apply`] will give for these updates, so that it can be written before they are taken over.
+    /// The entries that these updates, which are not taken over yet, make for the transaction index of the segment in which
+    /// their batches are.
     pub fn aborted_by(&self, updates: &ProducerUpdates) -> Vec<AbortedTxn> {
         if !updates.completed.iter().any(|txn| txn.aborted) {
             return Vec::new();
         }
-        let mut ongoing = self.ongoing.clone();
-        for append in &updates.appends {
-            let producer_id = append.updated().producer_id;
-            ongoing.extend(append.started_transactions().iter().map(|first_offset| (*first_offset, producer_id)));
+        let begun: Vec<(Offset, ProducerId)> = updates
+            .appends
+            .iter()
+            .flat_map(|append| append.started_transactions().iter().map(|first| (*first, append.updated().producer_id)))
+            .collect();
+        let mut closed = HashSet::new();
+        let mut aborted = Vec::new();
+        for txn in &updates.completed {
+            // What stays unstable beyond the marker: the first open transaction of another producer.
+            let is_open = |(first_offset, producer_id): &(Offset, ProducerId)| {
+                *producer_id != txn.producer_id && !closed.contains(first_offset)
+            };
+            let known = self.ongoing.iter().map(|(first_offset, id)| (*first_offset, *id)).find(is_open);
+            let next_open =
+                begun.iter().copied().filter(is_open).chain(known).map(|(first_offset, _)| first_offset).min();
+            if txn.aborted {
+                aborted.push(AbortedTxn {
+                    producer_id: txn.producer_id,
+                    first_offset: txn.first_offset,
+                    last_offset: txn.last_offset,
+                    last_stable_offset: next_open.unwrap_or(after(txn.last_offset)),
+                });
+            }
+            closed.insert(txn.first_offset);
         }
-        updates.completed.iter().filter_map(|txn| close(&mut ongoing, txn)).collect()
-    }
-
-    fn complete(&mut self, txn: &CompletedTxn) -> Option<AbortedTxn> {
-        let aborted = close(&mut self.ongoing, txn);
-        self.unreplicated.insert(txn.first_offset, Unreplicated { marker_offset: txn.last_offset });
         aborted
     }
 
@@ -622,20 +639,6 @@ fn after(offset: Offset) -> Offset {
 /// Whether a producer may be forgotten: silent for too long, by the time of its records, and no transaction open.
 fn is_expired(entry: &ProducerStateEntry, now_ms: i64, expiration_ms: i64) -> bool {
     entry.current_txn_first_offset.is_none() && now_ms.saturating_sub(entry.last_timestamp) >= expiration_ms
-}
-
-/// Takes a transaction out of the open ones; returns the entry for the transaction index if it was aborted.
-fn close(ongoing: &mut BTreeMap<Offset, ProducerId>, txn: &CompletedTxn) -> Option<AbortedTxn> {
-    // What stays unstable beyond the marker: the first open transaction of another producer.
-    let next_open = ongoing.iter().find(|(_, producer_id)| **producer_id != txn.producer_id);
-    let last_stable_offset = next_open.map_or(after(txn.last_offset), |(offset, _)| *offset);
-    ongoing.remove(&txn.first_offset);
-    txn.aborted.then_some(AbortedTxn {
-        producer_id: txn.producer_id,
-        first_offset: txn.first_offset,
-        last_offset: txn.last_offset,
-        last_stable_offset,
-    })
 }
 
 #[cfg(test)]

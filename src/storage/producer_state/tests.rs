@@ -52,7 +52,9 @@ impl Partition {
             Analysis::Duplicate(batch) => Ok(Outcome::Duplicate(batch.first_offset().0, batch.last_offset.0)),
             Analysis::Accepted(updates) => {
                 self.end = batch.last_offset().0 + 1;
-                Ok(Outcome::Appended(self.manager.apply(updates, Offset(self.end))))
+                let aborted = self.manager.aborted_by(&updates);
+                self.manager.apply(updates, Offset(self.end));
+                Ok(Outcome::Appended(aborted))
             }
         }
     }
