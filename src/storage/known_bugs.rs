@@ -9,8 +9,6 @@ pub(super) enum KnownBug {
     RenameNotSynced,
     /// A flush does not sync the directory, so that new segments have no name.
     NewNamesNotSynced,
-    /// That segments were deleted is noted for the next sync before they are renamed: a flush in between takes the note away.
-    DeletedNamesNotedTooEarly,
     /// A log that was not written to is closed without a sync, though segments were deleted.
     DeletedNamesNotSynced,
     /// Where a log starts is not noted if its first segment says it, though those before it may come back.

@@ -575,8 +575,6 @@ impl Log {
     /// there is no room for the new names, removes them now, as a full disk needs it most.
     fn remove_segments(&self, writer: &mut Writer, removed: Vec<Arc<LogSegment>>) -> io::Result<()> {
         let mut snapshots = Vec::new();
-        let notes_too_early = known_bugs::is_back(KnownBug::DeletedNamesNotedTooEarly);
-        self.has_unsynced_names.fetch_or(notes_too_early, Ordering::AcqRel);
         for segment in &removed {
             self.give_up(segment)?;
             if let Some(name) = writer.producers.remove_snapshot(segment.base_offset()) {
@@ -584,7 +582,7 @@ impl Log {
             }
         }
         // Behind the renames: a flush that comes in between would sync some of them, and leave nothing to do for the rest.
-        self.has_unsynced_names.fetch_or(!notes_too_early, Ordering::AcqRel);
+        self.has_unsynced_names.store(true, Ordering::Release);
         self.remove_later(removed, snapshots);
         Ok(())
     }
