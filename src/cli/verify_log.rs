@@ -8,6 +8,7 @@
 //! what the metadata says of them, and the order of it all. A repair of a log is its recovery
 //! ([`crate::storage::recovery`]), told to trust nothing; so there is one way in which logs are repaired.
 
+mod backup;
 mod checkpoints;
 mod metadata;
 mod progress;

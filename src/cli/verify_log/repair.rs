@@ -1,4 +1,4 @@
-//! What a repair does, in which order, and where it keeps what it removes.
+//! What a repair does, and in which order.
 //!
 //! A log is repaired by its recovery, as after a crash and with nothing trusted: it cuts off or takes out what is no
 //! records, and makes indexes, snapshots and epochs anew. That is rehearsed first ([`crate::cli::verify_log::rehearsal`]), so
@@ -9,13 +9,13 @@
 //! What cannot be repaired is told, and the rest is done.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::cli::verify_log::backup::Backup;
 use crate::cli::verify_log::checkpoints::CheckpointKind;
 use crate::cli::verify_log::progress::Progress;
 use crate::cli::verify_log::rehearsal::{Change, RehearsalDisk};
@@ -27,9 +27,8 @@ use crate::metadata::log::DIRECTORY as METADATA_DIRECTORY;
 use crate::storage::background::Background;
 use crate::storage::checkpoint::OffsetCheckpointFile;
 use crate::storage::directory_name::DirectoryKind;
-use crate::storage::disk::{Disk, OpenMode};
+use crate::storage::disk::Disk;
 use crate::storage::file_cache::FileCache;
-use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::log::{Log, LogContext, LogParams};
 use crate::storage::partition_metadata;
 use crate::storage::producer_state::ProducerStateConfig;
@@ -41,8 +40,6 @@ use crate::types::{Offset, TopicId, TopicPartition};
 const OPEN_FILES: usize = 100;
 /// What is said of something that is moved to the backup as it is.
 const TAKEN_AWAY: &str = "moved to the backup";
-/// What is copied at once.
-const COPY_BYTES: usize = 1 << 20;
 
 /// A log to be repaired.
 struct LogRepair<'a> {
@@ -276,7 +273,7 @@ impl LogRepair<'_> {
         for file in &self.found.no_files {
             backup.take_away(&self.path.join(file))?;
         }
-        let kept = backup.keep_log(disk, &changes, &rehearsed.report)?;
+        let kept = backup.keep_log(&changes, &rehearsed.report)?;
         let recovered = recover(disk, self, progress.clone()).map_err(VerifyError::at(&self.path))?;
         backup.forget_unchanged(&kept)?;
         Ok((self.taken_away().chain(recovered.said).collect(), recovered.log_end_offset))
@@ -426,194 +423,15 @@ fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>, progress: Arc<Progress>) -
     Ok(Recovered { said: done, report, log_end_offset })
 }
 
-/// Copies whatever it is to another volume. A FIFO, a socket, a device hold nothing.
-fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
-    let kind = from.symlink_metadata()?.file_type();
-    if kind.is_symlink() {
-        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
-    }
-    if kind.is_file() {
-        fs::copy(from, to)?;
-        return fs::File::open(to)?.sync_all();
-    }
-    if kind.is_dir() {
-        fs::create_dir_all(to)?;
-        for entry in fs::read_dir(from)? {
-            let name = entry?.file_name();
-            copy_tree(&from.join(&name), &to.join(&name))?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether two files hold the same.
-fn is_same(disk: &dyn Disk, path: &Path, copy: &Path) -> io::Result<bool> {
-    let len = disk.info(path)?.len;
-    if disk.info(copy)?.len != len {
-        return Ok(false);
-    }
-    let (now, then) = (disk.open(path, OpenMode::Read)?, disk.open(copy, OpenMode::Read)?);
-    let (mut buffer, mut other) = (vec![0; COPY_BYTES], vec![0; COPY_BYTES]);
-    let mut at = 0;
-    while at < len {
-        let part = buffer.len().min((len - at) as usize);
-        now.read_exact_at(&mut buffer[..part], at)?;
-        then.read_exact_at(&mut other[..part], at)?;
-        if buffer[..part] != other[..part] {
-            return Ok(false);
-        }
-        at += part as u64;
-    }
-    Ok(true)
-}
-
-/// Where a directory's files are kept before they change. Made with the first of them.
-struct Backup {
-    disk: Arc<dyn Disk>,
-    source: PathBuf,
-    path: PathBuf,
-}
-
-impl Backup {
-    fn new(disk: &Arc<dyn Disk>, dir: &LogDirectory, wanted: Option<&Path>, dirs: usize, now_ms: i64) -> Backup {
-        let source = dir.path.clone();
-        let path = match wanted {
-            // Several directories may hold files of one name.
-            Some(path) if dirs > 1 => path.join(dir.number.to_string()),
-            Some(path) => path.to_owned(),
-            None => {
-                let absolute = fs::canonicalize(&source).unwrap_or_else(|_| source.clone());
-                let name = absolute.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                absolute.with_file_name(format!("{name}.before-repair-{}", now_ms / 1000))
-            }
-        };
-        Backup { disk: disk.clone(), source, path }
-    }
-
-    /// The place of a file of the directory, whose folder is there then.
-    fn place(&self, path: &Path) -> Result<PathBuf, VerifyError> {
-        let place = self.path.join(path.strip_prefix(&self.source).unwrap_or(path));
-        if let Some(folder) = place.parent() {
-            let made: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
-            fs::create_dir_all(folder).map_err(VerifyError::at(folder))?;
-            made.into_iter().try_for_each(|made| self.sync_name(made))?;
-        }
-        Ok(place)
-    }
-
-    /// Makes a name durable: what stands under it is of no use if a power loss takes that.
-    fn sync_name(&self, path: &Path) -> Result<(), VerifyError> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        self.disk.sync_dir(folder).map_err(VerifyError::at(folder))
-    }
-
-    /// Moves something here that is no file of the log's, or no file at all.
-    fn take_away(&self, path: &Path) -> Result<(), VerifyError> {
-        let place = self.place(path)?;
-        let moved = match fs::rename(path, &place) {
-            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                copy_tree(path, &place).and_then(|()| match path.symlink_metadata()?.is_dir() {
-                    true => fs::remove_dir_all(path),
-                    false => fs::remove_file(path),
-                })
-            }
-            renamed => renamed,
-        };
-        moved.map_err(VerifyError::at(path))?;
-        self.sync_name(&place)?;
-        self.sync_name(path)
-    }
-
-    /// Copies a file, if it is there; what stands there and is none is moved. Durable on return.
-    fn keep_file(&self, path: &Path) -> Result<Option<PathBuf>, VerifyError> {
-        match (path.metadata(), path.symlink_metadata()) {
-            (Ok(metadata), _) if metadata.is_file() => {}
-            (_, Err(_)) => return Ok(None),
-            (_, Ok(_)) => return self.take_away(path).map(|()| None),
-        }
-        let place = self.place(path)?;
-        fs::copy(path, &place).map_err(VerifyError::at(path))?;
-        fs::File::open(&place).and_then(|file| file.sync_all()).map_err(VerifyError::at(&place))?;
-        self.sync_name(&place)?;
-        Ok(Some(place))
-    }
-
-    /// Keeps what a recovery of the log is going to change: returns the files that are kept whole, and their copies.
-    fn keep_log(
-        &self,
-        disk: &Arc<dyn Disk>,
-        changes: &[Change],
-        report: &RecoveryReport,
-    ) -> Result<Vec<(PathBuf, PathBuf)>, VerifyError> {
-        let mut kept = Vec::new();
-        for change in changes {
-            let (Change::Whole(path) | Change::CutOff { path, .. }) = change;
-            let name = path.file_name().and_then(|name| FileName::parse(name.to_str()?));
-            let is_segment = name.is_some_and(|name| name.kind == FileKind::Log && name.state == FileState::InUse);
-            // Whoever was written anew twice has lost stretches of what was not there at first.
-            let mut rewritten =
-                report.taken_out.iter().filter(|taken| Some(taken.base_offset) == name.map(|name| name.base_offset));
-            match (change, rewritten.next(), rewritten.next()) {
-                (Change::CutOff { from, to, .. }, None, _) if is_segment => {
-                    self.keep_stretch(disk, path, *from, *to)?
-                }
-                (Change::Whole(_), Some(taken), None) if is_segment => {
-                    for stretch in &taken.stretches {
-                        self.keep_stretch(disk, path, stretch.start, stretch.end)?;
-                    }
-                }
-                _ => kept.extend(self.keep_file(path)?.map(|copy| (path.clone(), copy))),
-            }
-        }
-        Ok(kept)
-    }
-
-    /// Copies a part of a file, under a name that says which.
-    fn keep_stretch(&self, disk: &Arc<dyn Disk>, path: &Path, from: u64, to: u64) -> Result<(), VerifyError> {
-        let place = self.place(path)?;
-        let place = crate::storage::disk::with_suffix(&place, &format!(".bytes-{from}-{to}"));
-        let io = VerifyError::at(path);
-        let source = disk.open(path, OpenMode::Read).map_err(&io)?;
-        let mut target = fs::File::create(&place).map_err(VerifyError::at(&place))?;
-        let mut buffer = vec![0; COPY_BYTES];
-        let mut at = from;
-        while at < to {
-            let part = buffer.len().min((to - at) as usize);
-            source.read_exact_at(&mut buffer[..part], at).map_err(&io)?;
-            target.write_all(&buffer[..part]).map_err(VerifyError::at(&place))?;
-            at += part as u64;
-        }
-        target.sync_all().map_err(VerifyError::at(&place))?;
-        self.sync_name(&place)
-    }
-
-    /// Removes the copies of files that are as they were.
-    fn forget_unchanged(&self, kept: &[(PathBuf, PathBuf)]) -> Result<(), VerifyError> {
-        for (path, copy) in kept {
-            if is_same(&*self.disk, path, copy).unwrap_or(false) {
-                fs::remove_file(copy).map_err(VerifyError::at(copy))?;
-            }
-        }
-        // Folders that are empty now; the others stay.
-        for folder in kept.iter().filter_map(|(_, copy)| copy.parent()) {
-            let _ = fs::remove_dir(folder);
-        }
-        let _ = fs::remove_dir(&self.path);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use parking_lot::Mutex;
+    use std::fs;
 
     use super::*;
     use crate::cli::verify_log::{VerifyLogArguments, check};
     use crate::storage::disk::RealDisk;
-    use crate::storage::faulty_disk::{Call, FaultyDisk};
     use crate::storage::file_cache::Directory;
+    use crate::storage::file_name::{FileKind, FileName};
     use crate::storage::fixture::Fixture;
     use crate::storage::verify::{VerifyParams, verify};
 
@@ -641,7 +459,7 @@ mod tests {
         let backup = Backup::new(&disk, &dir, None, 1, 7000);
         let (rehearsed, changes) = rehearse(&disk, &log, Arc::new(Progress::new(0))).unwrap();
         assert_eq!(content(72), behind, "nothing was done yet");
-        let kept = backup.keep_log(&disk, &changes, &rehearsed.report).unwrap();
+        let kept = backup.keep_log(&changes, &rehearsed.report).unwrap();
         let recovered = recover(&disk, &log, Arc::new(Progress::new(0))).unwrap();
         let done = recovered.said;
         assert_eq!(rehearsed.said, done);
@@ -769,49 +587,5 @@ mod tests {
             }
         }
         assert_eq!(rehearsal.spill_files(), 1);
-    }
-
-    /// Before the repair goes on the copies have names that a power loss does not take; and a copy is forgotten only if it
-    /// is that of what is still there.
-    #[test]
-    fn the_backup_is_durable_and_compared_in_parts() {
-        let fixture = Fixture::unpack_only("damaged-partitions-clean", "whole-0");
-        let (disk, faults) = FaultyDisk::with_faults();
-        let (dir, _) = LogDirectory::look(&disk, &fixture.data(), 0, String::new(), false).unwrap();
-        let wanted = fixture.data().with_file_name("some").join("where");
-        let backup = Backup::new(&disk, &dir, Some(&wanted), 1, 0);
-        let synced: Arc<Mutex<BTreeSet<PathBuf>>> = Arc::default();
-        let reads = Arc::new(AtomicU64::new(0));
-        let (note, count) = (synced.clone(), reads.clone());
-        faults.before(move |call, path| {
-            match call {
-                Call::SyncDir => drop(note.lock().insert(path.to_owned())),
-                Call::Read => drop(count.fetch_add(1, Ordering::Relaxed)),
-                Call::Sync => {}
-            }
-            Ok(())
-        });
-        let path = |name: &str| fixture.data().join("whole-0").join(name);
-        let large = vec![7; 2 * COPY_BYTES + 1];
-        let names = ["same", "changed", "longer", "gone"];
-        names.iter().for_each(|name| fs::write(path(name), &large).unwrap());
-        let keep = |name: &&str| (path(name), backup.keep_file(&path(name)).unwrap().unwrap());
-        let kept: Vec<_> = names.iter().map(keep).collect();
-        let expected =
-            [wanted.parent().unwrap().parent().unwrap(), wanted.parent().unwrap(), &wanted, &wanted.join("whole-0")];
-        assert_eq!(*synced.lock(), expected.into_iter().map(Path::to_owned).collect());
-        backup.take_away(&path("partition.metadata")).unwrap();
-        assert!(synced.lock().contains(&fixture.data().join("whole-0")));
-
-        let mut changed = large.clone();
-        *changed.last_mut().unwrap() = 8;
-        fs::write(path("changed"), &changed).unwrap();
-        fs::write(path("longer"), [&large[..], b"x"].concat()).unwrap();
-        fs::remove_file(path("gone")).unwrap();
-        reads.store(0, Ordering::Relaxed);
-        backup.forget_unchanged(&kept).unwrap();
-        let left: Vec<bool> = kept.iter().map(|(_, copy)| copy.exists()).collect();
-        assert_eq!(left, [false, true, true, true]);
-        assert_eq!(reads.load(Ordering::Relaxed), 12, "three parts, of two files, of two of them");
     }
 }
