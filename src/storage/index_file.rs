@@ -349,3 +349,16 @@ fn read(file: &dyn DiskFile, buffer: &mut [u8], position: u64, wait: Wait) -> Re
         Err(error) => Err(error.into()),
     }
 }
+
+/// All that a `try_for_each` shows.
+#[cfg(test)]
+pub fn collect<T>(
+    show: impl FnOnce(&mut dyn FnMut(T) -> Result<(), IndexError>) -> Result<(), IndexError>,
+) -> Result<Vec<T>, IndexError> {
+    let mut all = Vec::new();
+    show(&mut |entry| {
+        all.push(entry);
+        Ok(())
+    })?;
+    Ok(all)
+}

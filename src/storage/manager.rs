@@ -46,7 +46,7 @@ use crate::storage::log::{DiskTrouble, Log, LogContext, LogOpenError, LogParams,
 use crate::storage::partition_metadata;
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
-use crate::types::{DirectoryId, Offset, TopicId, TopicPartition};
+use crate::types::{DirectoryId, LeaderEpoch, Offset, TopicId, TopicPartition};
 
 /// Settings of all logs of a node.
 pub struct LogManagerConfig {
@@ -146,6 +146,13 @@ struct HostedLog {
     log: Arc<Log>,
     topic_id: TopicId,
     dir: Arc<LogDir>,
+}
+
+impl HostedLog {
+    /// How far it goes, of two logs of a partition: by epoch first.
+    fn reach(&self) -> (Option<LeaderEpoch>, Offset) {
+        (self.log.latest_epoch(), self.log.log_end_offset())
+    }
 }
 
 #[derive(Default)]

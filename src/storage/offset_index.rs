@@ -137,12 +137,7 @@ impl OffsetIndex {
     /// All entries.
     #[cfg(test)]
     pub fn all(&self) -> Result<Vec<OffsetPosition>, IndexError> {
-        let mut all = Vec::new();
-        self.try_for_each(|entry| {
-            all.push(entry);
-            Ok(())
-        })?;
-        Ok(all)
+        crate::storage::index_file::collect(|look| self.try_for_each(look))
     }
 
     fn position(&self, entry: Stored) -> Result<OffsetPosition, IndexError> {

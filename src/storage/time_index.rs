@@ -134,12 +134,7 @@ impl TimeIndex {
     /// All entries.
     #[cfg(test)]
     pub fn all(&self) -> Result<Vec<TimestampEntry>, IndexError> {
-        let mut all = Vec::new();
-        self.try_for_each(|entry| {
-            all.push(entry);
-            Ok(())
-        })?;
-        Ok(all)
+        crate::storage::index_file::collect(|look| self.try_for_each(look))
     }
 
     fn entry(&self, entry: Stored) -> Result<TimestampEntry, IndexError> {

@@ -333,16 +333,19 @@ impl Log {
             _ => return Err(ChangeError::Offline),
         }
         act().map_err(|error| match error {
-            ChangeError::Io(error) if is_full(&error) && !known_bugs::is_back(KnownBug::NoRoomFails) => {
-                self.tell_full(&error);
-                ChangeError::NoRoom(error)
-            }
-            ChangeError::Io(error) => {
-                self.fail(&error);
-                ChangeError::Io(error)
-            }
+            ChangeError::Io(error) => self.refused(error),
             error => error,
         })
+    }
+
+    /// An error of the disk in a change: if it has no room the log is what it was, else it has failed.
+    pub(super) fn refused(&self, error: io::Error) -> ChangeError {
+        if is_full(&error) && !known_bugs::is_back(KnownBug::NoRoomFails) {
+            self.tell_full(&error);
+            return ChangeError::NoRoom(error);
+        }
+        self.fail(&error);
+        ChangeError::Io(error)
     }
 
     /// Seals the last segment and adds a new one for records from `offset` on.

@@ -178,17 +178,8 @@ impl Log {
         if are_there != sources.len() || first + sources.len() >= segments.len() {
             return Ok(false);
         }
-        match self.exchange_files(cleaned, sources, first) {
-            Ok(()) => Ok(true),
-            Err(error) if is_full(&error) => {
-                self.tell_full(&error);
-                Err(ChangeError::NoRoom(error))
-            }
-            Err(error) => {
-                self.fail(&error);
-                Err(ChangeError::Io(error))
-            }
-        }
+        self.exchange_files(cleaned, sources, first).map_err(|error| self.refused(error))?;
+        Ok(true)
     }
 
     /// After an error for want of room nothing was exchanged.

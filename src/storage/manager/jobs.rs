@@ -132,8 +132,8 @@ impl LogManager {
         })
     }
 
-    /// An offset of each log in a directory that has one, and of those that could not be opened the one that was noted; `None`: the directory has failed meanwhile, and its logs are not known
-    /// any more. What was noted of them is to stay.
+    /// An offset of each log in a directory that has one, and of those that could not be opened the one that was noted; `None`:
+    /// the directory has failed meanwhile, and its logs are not known any more. What was noted of them is to stay.
     fn noted_in(
         &self,
         dir: &LogDir,

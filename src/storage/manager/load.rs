@@ -202,6 +202,12 @@ impl LogManager {
         let recovery_points = dir.recovery_points.read()?;
         let log_start_offsets = dir.log_start_offsets.read()?;
         let cleaned_offsets = dir.cleaner_offsets.read()?;
+        let noted_of = |partition: &TopicPartition| NotedOffsets {
+            recovery_point: recovery_points.get(partition).copied(),
+            log_start_offset: log_start_offsets.get(partition).copied(),
+            cleaned_offset: cleaned_offsets.get(partition).copied(),
+            high_watermark: None,
+        };
         let mut jobs = Vec::new();
         for entry in self.context.disk.list(&dir.path)? {
             let path = dir.path.join(&entry.name);
@@ -209,12 +215,7 @@ impl LogManager {
             if !entry.is_dir() {
                 if let Some(DirectoryName { topic_partition, kind: DirectoryKind::Current }) = name {
                     let reason = format!("{} is {}, not a directory", path.display(), entry.kind);
-                    let noted = NotedOffsets {
-                        recovery_point: recovery_points.get(&topic_partition).copied(),
-                        log_start_offset: log_start_offsets.get(&topic_partition).copied(),
-                        cleaned_offset: cleaned_offsets.get(&topic_partition).copied(),
-                        high_watermark: None,
-                    };
+                    let noted = noted_of(&topic_partition);
                     let unopened = Unopened { dir: dir.clone(), path, is_dir: false, clean_shutdown, reason, noted };
                     no_directories.push((topic_partition, false, unopened));
                 }
@@ -231,12 +232,7 @@ impl LogManager {
             match name.kind {
                 DirectoryKind::Current if &*partition.topic == METADATA_TOPIC => {}
                 DirectoryKind::Current | DirectoryKind::Future => jobs.push(Job {
-                    noted: NotedOffsets {
-                        recovery_point: recovery_points.get(&partition).copied(),
-                        log_start_offset: log_start_offsets.get(&partition).copied(),
-                        cleaned_offset: cleaned_offsets.get(&partition).copied(),
-                        high_watermark: None,
-                    },
+                    noted: noted_of(&partition),
                     path,
                     partition,
                     clean_shutdown,

@@ -346,13 +346,12 @@ impl LogManager {
         mut logs: Vec<HostedLog>,
         named: Option<DirectoryId>,
     ) {
-        let reach = |hosted: &HostedLog| (hosted.log.latest_epoch(), hosted.log.log_end_offset());
-        let rank = |&at: &usize| (reach(&logs[at]), Some(logs[at].dir.id) == named);
+        let rank = |&at: &usize| (logs[at].reach(), Some(logs[at].dir.id) == named);
         let Some(at) = (0..logs.len()).max_by_key(rank) else { return };
         let kept = logs.swap_remove(at);
         let is_online = self.logs.write().put(topic_partition, kept.clone());
         for other in logs {
-            let are_alike = reach(&kept) == reach(&other);
+            let are_alike = kept.reach() == other.reach();
             warn!(partition = %topic_partition, kept = %kept.log.dir().display(), other = %other.log.dir().display(), are_alike,
                 "a partition has two logs: a move between log directories was interrupted");
             match are_alike {
@@ -380,8 +379,7 @@ impl LogManager {
             let Some(future) = logs.future.remove(topic_partition) else { return };
             (current, future)
         };
-        let reach = |hosted: &HostedLog| (hosted.log.latest_epoch(), hosted.log.log_end_offset());
-        let goes_further = reach(&future) > reach(&current);
+        let goes_further = future.reach() > current.reach();
         warn!(partition = %topic_partition, copy = %future.log.dir().display(), goes_further,
             "a copy of a log lies beside it, where no move leads: it is not used");
         match goes_further {

@@ -1,10 +1,11 @@
 //! Logs that cannot be opened, or go on, though the disk does what it is asked: each is offline alone.
 //!
 //! A segment's file is a directory, or a link to a volume that is missing; somebody took away the right to read it; where the
-//! partition's directory should be is something else. Records may be there all the same, so that no empty log takes its place, and
-//! nothing is changed: look-ups answer [`LogLookupError::Offline`](super::LogLookupError::Offline) until the next start, before which
-//! somebody is to put it right. So it is with a log of which a file is not what it was any more when it is needed. Meanwhile what the root checkpoints say of it stays in them. If it was to be recovered, its directory
-//! gets no marker of an orderly end.
+//! partition's directory should be is something else. Records may be there all the same, so that no empty log takes its place,
+//! and nothing is changed: look-ups answer [`LogLookupError::Offline`](super::LogLookupError::Offline) until the next start,
+//! before which somebody is to put it right. So it is with a log of which a file is not what it was any more when it is needed.
+//! Meanwhile what the root checkpoints say of it stays in them. If it was to be recovered, its directory gets no marker of an
+//! orderly end.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -58,9 +59,8 @@ impl LogManager {
         let lies_here = |hosted: Option<&HostedLog>| hosted.is_some_and(|hosted| Arc::ptr_eq(&hosted.dir, dir));
         let failed = if lies_here(logs.open.get(partition)) {
             let failed = logs.open.remove(partition);
-            let noted = failed.iter().map(|failed| unopened(failed, reason.to_owned()));
-            let noted: Vec<Unopened> = noted.collect();
-            logs.unopened.entry(partition.clone()).or_default().extend(noted);
+            let given_up = failed.iter().map(|failed| unopened(failed, reason.to_owned()));
+            logs.unopened.entry(partition.clone()).or_default().extend(given_up);
             drop(logs);
             error!(%partition, dir = %dir.path.display(), %reason, "the partition's log failed: it is offline until this is put right and the \
                 broker started again");
