@@ -278,7 +278,7 @@ fn end_badly(log: &Log, error: CleanError) {
                 warn!(%partition, reason, "the log cannot be cleaned and is set aside");
             }
         }
-        CleanError::Io(error) => log.fail_by(&error),
+        CleanError::Io(error) => log.disk_failed(&error),
     }
 }
 

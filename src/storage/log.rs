@@ -505,8 +505,8 @@ impl Log {
         self.segments.load().last().expect("a log has a segment").clone()
     }
 
-    /// The disk failed: nothing is taken any more.
-    fn fail(&self, error: &io::Error) {
+    /// The disk failed under it, as whoever used it was told: nothing is taken any more.
+    pub fn disk_failed(&self, error: &io::Error) {
         if self.state.compare_exchange(OPEN, FAILED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             match &self.on_failure {
                 Some(on_failure) => on_failure(DiskTrouble::Failed(error)),

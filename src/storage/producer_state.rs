@@ -419,6 +419,10 @@ impl ProducerStateManager {
 
     // --- the log moves ---------------------------------------------------------------------------------------
 
+    pub fn config(&self) -> ProducerStateConfig {
+        self.config
+    }
+
     pub fn set_config(&mut self, config: ProducerStateConfig) {
         self.config = config;
     }

@@ -61,6 +61,9 @@ pub(super) struct LogSegment {
     damage: Damage,
 }
 
+/// After how many bytes an index gets the next entry that is built anew in a truncation: what `index.interval.bytes` is by default.
+const REBUILT_INDEX_INTERVAL: u64 = 4096;
+
 /// Most segments have no transaction index, and most of those that have are never asked for it.
 enum TxnIndexSlot {
     Absent,
@@ -305,31 +308,51 @@ impl LogSegment {
         self.with_txn_index(false, |index| index.map_or(Ok(()), |index| index.truncate_to(offset)))
     }
 
-    /// Removes everything from `position`, where the batch that begins at `offset` or the first behind it stands.
-    pub fn truncate(&self, offset: Offset, position: u64) -> Result<(), ReadError> {
-        // Of what is damaged behind the last batch that stays there may be entries of lower offsets.
-        let damaged = |error| self.index_damaged(error);
-        let entry = self.offset_index.first_at(position, Wait::ForDisk).map_err(damaged)?;
-        let first_indexed = entry.map_or(offset, |entry| entry.offset.min(offset));
-        self.offset_index.truncate_to(first_indexed).map_err(damaged)?;
-        self.time_index.truncate_to(first_indexed).map_err(damaged)?;
-        self.with_txn_index(false, |index| index.map_or(Ok(()), |index| index.truncate_to(offset)))
-            .map_err(|error| self.txn_damaged(error))?;
+    /// Removes everything from `position`, where the batch that begins at `offset` or the first behind it stands. An index that
+    /// lies is built anew. Returns whether the transaction index is still to be: it was damaged, and is gone.
+    pub fn truncate(&self, offset: Offset, position: u64) -> Result<bool, ReadError> {
+        match self.truncate_indexes(offset, position) {
+            Err(IndexError::Corrupt(reason)) => self.distrust(&reason),
+            truncated => truncated.map_err(|error| self.index_damaged(error))?,
+        }
+        let txn_index = self.with_txn_index(false, |index| index.map_or(Ok(()), |index| index.truncate_to(offset)));
+        let lacks_txn_index = match txn_index.map_err(|error| self.txn_damaged(error)) {
+            Err(error @ ReadError::Corrupt { .. }) => {
+                tracing::warn!(path = %self.log.path().display(), %error, "a transaction index is wrong; making it anew");
+                self.reset_txn_index()?;
+                true
+            }
+            truncated => {
+                truncated?;
+                false
+            }
+        };
         self.damage.forget(|| -> io::Result<()> {
             self.publish(position);
             self.log.get()?.set_len(position)?;
             self.log.written();
             Ok(())
         })?;
+        if self.distrusts_index() {
+            self.rebuild_indexes(REBUILT_INDEX_INTERVAL)?;
+        }
         let max_timestamp = self.find_max_timestamp()?;
         *self.max_timestamp.lock() = MaxTimestamp::Known(max_timestamp);
-        Ok(())
+        Ok(lacks_txn_index)
+    }
+
+    fn truncate_indexes(&self, offset: Offset, position: u64) -> Result<(), IndexError> {
+        // Of what is damaged behind the last batch that stays there may be entries of lower offsets.
+        let entry = self.offset_index.first_at(position, Wait::ForDisk)?;
+        let first_indexed = entry.map_or(offset, |entry| entry.offset.min(offset));
+        self.offset_index.truncate_to(first_indexed)?;
+        self.time_index.truncate_to(first_indexed)
     }
 
     /// As [`Self::truncate`], but for the transaction index: for a recovery, which builds that anew.
     pub fn cut_off(&self, offset: Offset, position: u64) -> Result<(), ReadError> {
         self.reset_txn_index()?;
-        self.truncate(offset, position)
+        self.truncate(offset, position).map(drop)
     }
 
     /// The log file was replaced by one of this size.

@@ -101,7 +101,7 @@ impl Log {
                 return Err(AppendError::NoRoom(error));
             }
             Err(WriteError::Failed(error)) => {
-                self.fail(&error);
+                self.disk_failed(&error);
                 return Err(AppendError::Io(error));
             }
         }

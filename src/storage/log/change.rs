@@ -27,7 +27,7 @@ use crate::storage::partition_metadata;
 use crate::storage::producer_state::ProducerStateManager;
 use crate::storage::retention::{self, SegmentAge};
 use crate::storage::scan::Frame;
-use crate::storage::segment::LogSegment;
+use crate::storage::segment::{LogSegment, txn_io};
 use crate::storage::txn_index::AbortedTxn;
 use crate::types::{LeaderEpoch, Offset};
 
@@ -187,7 +187,7 @@ impl Log {
             Ok(()) => {}
             // The records are on disk; what is missing beside them the next start makes anew.
             Err(error) if is_full(error) => self.tell_full(error),
-            Err(error) => self.fail(error),
+            Err(error) => self.disk_failed(error),
         }
         self.state.store(CLOSED, Ordering::Release);
         result.map_err(|error| FlushError::Failed(Arc::new(error)))
@@ -344,7 +344,7 @@ impl Log {
             self.tell_full(&error);
             return ChangeError::NoRoom(error);
         }
-        self.fail(&error);
+        self.disk_failed(&error);
         ChangeError::Io(error)
     }
 
@@ -427,7 +427,7 @@ impl Log {
                 return;
             };
             if let Err(error) = log.finish_roll(&new, snapshot) {
-                log.fail(&error);
+                log.disk_failed(&error);
             }
         });
     }
@@ -490,7 +490,9 @@ impl Log {
             self.context.disk.sync_dir(&self.dir.path())?;
         }
         if position < active.size() {
-            active.truncate(end, position).map_err(read_io)?;
+            if active.truncate(end, position).map_err(read_io)? {
+                self.index_aborted_anew(writer, active, end)?;
+            }
             // It lies below the recovery point from now on: nobody would look for what a crash brings back of it.
             if !known_bugs::is_back(KnownBug::TruncationNotSynced) {
                 active.sync_all()?;
@@ -501,6 +503,20 @@ impl Log {
         self.epochs.lock().truncate_from_end(end);
         self.flush_epochs_later();
         self.reload_producers(writer, end)
+    }
+
+    /// Builds the transaction index of the last segment, which has none, from its batches.
+    fn index_aborted_anew(&self, writer: &Writer, active: &LogSegment, end: Offset) -> Result<(), ChangeError> {
+        let (disk, dir) = (self.context.disk.clone(), self.dir.clone());
+        let mut producers = ProducerStateManager::open(disk, dir, writer.producers.config())?;
+        producers.load_as_of(active.base_offset(), self.log_start_offset(), self.context.clock.now_ms())?;
+        let index = |segment: &LogSegment, aborted: &AbortedTxn| match segment.base_offset() == active.base_offset() {
+            true => segment.append_aborted(aborted).map_err(txn_io),
+            false => Ok(()),
+        };
+        replay_producers(&self.segments.load(), &mut producers, end, index).map_err(read_io)?;
+        self.context.disk.sync_dir(&self.dir.path())?;
+        Ok(())
     }
 
     fn start_anew(&self, writer: &mut Writer, offset: Offset) -> Result<(), ChangeError> {
@@ -642,7 +658,7 @@ impl Log {
                 Ok(()) => {}
                 // Tried again with the next change, or when the log is closed.
                 Err(error) if is_full(&error) => log.tell_full(&error),
-                Err(error) => log.fail(&error),
+                Err(error) => log.disk_failed(&error),
             }
         });
     }

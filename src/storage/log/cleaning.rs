@@ -122,16 +122,6 @@ impl Log {
         }
     }
 
-    /// The disk failed under it while it was cleaned.
-    pub(in crate::storage) fn fail_by(&self, error: &io::Error) {
-        self.fail(error);
-    }
-
-    /// Somebody who read from it was told by the disk that it fails.
-    pub fn disk_failed(&self, error: &io::Error) {
-        self.fail(error);
-    }
-
     /// Does `act`, and again if a file is missing and segments were exchanged since: the files of one that was replaced
     /// twice over make room for others.
     pub(super) fn unless_exchanged<T>(&self, act: impl Fn() -> Result<T, ReadError>) -> Result<T, ReadError> {

@@ -138,7 +138,7 @@ impl Log {
             _ => return Err(FlushError::offline()),
         }
         self.sync_below(self.log_end_offset()).or_else(|error| {
-            self.fail(&error);
+            self.disk_failed(&error);
             // Moved meanwhile: its files may be gone.
             match self.is_moved() {
                 true => Ok(()),
@@ -282,7 +282,7 @@ struct Panicking<'a>(&'a Log);
 impl Drop for Panicking<'_> {
     fn drop(&mut self) {
         let error = Arc::new(io::Error::other("a flush has panicked"));
-        self.0.fail(&error);
+        self.0.disk_failed(&error);
         let waiting = {
             let mut commits = self.0.commits.lock();
             commits.is_running = false;

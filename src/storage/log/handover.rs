@@ -71,7 +71,7 @@ impl Log {
                 error if is_full(error) => copy.tell_full(error),
                 // The disk is well. Something that is no log of this node lies there.
                 error if is_name_taken(error) => {}
-                error => copy.fail(error),
+                error => copy.disk_failed(error),
             }
             HandoverError::Copy(error)
         })?;

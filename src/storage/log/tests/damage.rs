@@ -504,3 +504,56 @@ fn aborted_transactions_are_told_across_damage() {
         log.close().unwrap();
     }
 }
+
+/// A truncation into a segment with a damaged index took the log directory offline, as if the disk had failed.
+#[test]
+fn a_log_is_truncated_into_a_segment_whose_indexes_are_damaged() {
+    let mut expected = None;
+    for extension in ["snapshot", "index", "timeindex", "txnindex", "log"] {
+        let config = TopicConfig { segment_bytes: 4000, index_interval_bytes: 300, ..Default::default() };
+        let fixture = Fixture::with(config);
+        let log = fixture.open();
+        let origin = AppendOrigin::Coordinator;
+        for n in 0..60 {
+            append(&log, produced(1, 0, n * 2, 2, true));
+            append(&log, batch(2, 30, NOW_MS + i64::from(n)));
+            log.append_as_leader(marker(1, 0, n % 3 == 0), LeaderEpoch(3), origin, Default::default()).unwrap();
+        }
+        let segments = log.segments();
+        let (sealed, next) = (segments[1].base_offset, segments[2].base_offset);
+        let to = Offset(next.0 - 5);
+        log.close().unwrap();
+
+        let path = log.dir().join(format!("{:020}.{extension}", sealed.0));
+        let mut bytes = std::fs::read(&path).unwrap();
+        match extension {
+            "log" => bytes[30..200].fill(0),
+            // With nothing damaged it is as it should be.
+            "snapshot" => {}
+            // Of no known version, and no whole number of entries.
+            _ => {
+                bytes.fill(0xff);
+                bytes.push(1);
+            }
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let (log, _) = fixture.reopen(log, true);
+        assert!(log.truncate_to(to).unwrap(), "{extension}");
+        assert!(!log.is_offline());
+        let end = log.log_end_offset();
+        assert!(end <= to && end > Offset(to.0 - 5), "{extension}: {end}");
+        let aborted = log.aborted_transactions(Offset(0), end, Wait::ForDisk).unwrap();
+        let expected = expected.get_or_insert_with(|| (end, aborted.clone()));
+        assert!(expected.1.iter().any(|txn| txn.first_offset > sealed));
+        if extension != "log" {
+            assert_eq!((end, aborted), *expected, "{extension}");
+        }
+        for n in 0..5 {
+            append(&log, batch(2, 30, NOW_MS + 1000 + n));
+        }
+        let from = log.read(end, 1, log.log_end_offset(), true, Wait::ForDisk).unwrap();
+        assert_eq!(batches(&bytes_of(&from.slice)).next().unwrap().unwrap().base_offset(), end);
+        let (log, _) = fixture.reopen(log, true);
+        assert_eq!(log.log_end_offset(), end.plus(10));
+    }
+}
