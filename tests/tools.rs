@@ -89,7 +89,7 @@ fn arguments_that_make_no_sense_are_refused() {
     let (code, out, _) = run(&["dump-log", "--help"]);
     assert!(code == 0 && out.contains("--cluster-metadata-decoder"), "{out}");
     let (code, out, err) = run(&["dump-log", "--files", "/nowhere/0.log"]);
-    assert_eq!((code, out.as_str()), (1, "Dumping /nowhere/0.log\n"));
+    assert_eq!((code, out.as_str()), (1, "Dumping /nowhere/0.log\nLog starting offset: 0\n"));
     assert!(err.starts_with("ottla: /nowhere/0.log: "), "{err}");
 }
 

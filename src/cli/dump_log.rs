@@ -5,8 +5,8 @@
 //! running broker's files can be looked at.
 //!
 //! Exit codes: 0, and 1 if a file could not be read to its end, as in Kafka; the dump ends there. Where Kafka prints a
-//! stack trace there is a line that names the file and what is wrong. What does not exist, and a directory, is such a
-//! fault whatever its name is.
+//! stack trace there is a line that names the file and what is wrong. What is not called like a file of a log is passed
+//! over, as in Kafka, even if it does not exist.
 
 mod batches;
 mod coordinator;
@@ -16,8 +16,11 @@ mod indexes;
 mod json;
 mod log;
 mod old_format;
+mod request;
 
+pub(super) use decoder::{DEFAULT_CLASS, Decoder, PlainDecoder};
 pub(super) use json::text as json_text;
+pub(super) use request::{Request, named};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +28,6 @@ use std::sync::Arc;
 use clap::Args;
 use clap::builder::TypedValueParser as _;
 
-use self::decoder::{Decoder, PlainDecoder};
 use self::findings::Findings;
 use crate::storage::disk::{Disk, RealDisk};
 
@@ -67,11 +69,11 @@ pub struct DumpLogArguments {
     pub index_sanity_check: bool,
 
     /// How to read keys: one of Kafka's StringDecoder, IntegerDecoder, LongDecoder, DefaultDecoder (hexadecimal here)
-    #[arg(long, value_name = "CLASS", num_args = 0..=1, default_missing_value = decoder::DEFAULT_CLASS, value_parser = PlainDecoder::of_class)]
+    #[arg(long, value_name = "CLASS", num_args = 0..=1, default_missing_value = DEFAULT_CLASS, value_parser = PlainDecoder::of_class)]
     pub key_decoder_class: Option<PlainDecoder>,
 
     /// How to read values; as for keys
-    #[arg(long, value_name = "CLASS", num_args = 0..=1, default_missing_value = decoder::DEFAULT_CLASS, value_parser = PlainDecoder::of_class)]
+    #[arg(long, value_name = "CLASS", num_args = 0..=1, default_missing_value = DEFAULT_CLASS, value_parser = PlainDecoder::of_class)]
     pub value_decoder_class: Option<PlainDecoder>,
 
     /// Reads the records as those of __consumer_offsets
@@ -97,7 +99,7 @@ pub struct DumpLogArguments {
 
 impl DumpLogArguments {
     /// `Err`: what was asked for cannot be done.
-    fn decoder(&self) -> Result<Decoder, &'static str> {
+    fn decoder(&self) -> Result<Decoder, String> {
         // Kafka's order, if several are asked for.
         if self.offsets_decoder {
             Ok(Decoder::Offsets)
@@ -106,9 +108,7 @@ impl DumpLogArguments {
         } else if self.cluster_metadata_decoder {
             Ok(Decoder::ClusterMetadata)
         } else if self.remote_log_metadata_decoder {
-            Err(
-                "--remote-log-metadata-decoder: the metadata of tiered storage cannot be read, Ottla has no tiered storage",
-            )
+            Err(NO_TIERED_STORAGE.to_owned())
         } else if self.share_group_state_decoder {
             Ok(Decoder::ShareGroupState)
         } else {
@@ -128,6 +128,10 @@ impl DumpLogArguments {
     }
 }
 
+/// Why `--remote-log-metadata-decoder` is refused.
+pub(super) const NO_TIERED_STORAGE: &str =
+    "--remote-log-metadata-decoder: the metadata of tiered storage cannot be read, Ottla has no tiered storage";
+
 /// What begins the line of a record.
 const RECORD_INDENT: &str = "|";
 
@@ -136,12 +140,13 @@ const RECORD_INDENT: &str = "|";
 enum DumpError {
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{}: there is no such file", .0.display())]
-    NotFound(PathBuf),
     #[error("{path} is a directory: name the files in it, as {path}/00000000000000000000.log", path = path.display())]
     Directory { path: PathBuf },
     #[error("{}: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
+    /// The argument of an option; says all that is to be said.
+    #[error("{0}")]
+    Argument(String),
     /// Nobody may be there any more to read it.
     #[error("cannot write: {0}")]
     Write(#[from] io::Error),
@@ -154,14 +159,16 @@ impl DumpError {
 
     /// For `map_err` on what was read from `path`.
     fn reading(path: &Path) -> impl Fn(io::Error) -> DumpError {
-        move |source| DumpError::Read { path: path.to_owned(), source }
+        move |source| match path.is_dir() {
+            true => DumpError::Directory { path: path.to_owned() },
+            false => DumpError::Read { path: path.to_owned(), source },
+        }
     }
 }
 
 /// A dump that is being made.
 struct Dump<'a> {
-    arguments: &'a DumpLogArguments,
-    decoder: Decoder,
+    request: &'a Request,
     disk: Arc<dyn Disk>,
     out: &'a mut dyn Write,
     findings: Findings,
@@ -169,19 +176,23 @@ struct Dump<'a> {
 
 /// Prints the files; returns the process's exit code.
 pub(super) fn run(arguments: &DumpLogArguments) -> u8 {
-    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    dump(arguments, &mut out, &mut io::stderr())
+    match Request::of_arguments(arguments) {
+        Ok(request) => print(&request),
+        Err(reason) => {
+            let _ = writeln!(io::stderr(), "ottla: {reason}");
+            2
+        }
+    }
 }
 
-fn dump(arguments: &DumpLogArguments, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
-    let decoder = match arguments.decoder() {
-        Ok(decoder) => decoder,
-        Err(reason) => {
-            let _ = writeln!(err, "ottla: {reason}");
-            return 2;
-        }
-    };
-    let mut dump = Dump { arguments, decoder, disk: RealDisk::new(), out, findings: Findings::default() };
+/// Prints what is asked for; returns the process's exit code.
+pub(super) fn print(request: &Request) -> u8 {
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    dump(request, &mut out, &mut io::stderr())
+}
+
+fn dump(request: &Request, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let mut dump = Dump { request, disk: RealDisk::new(), out, findings: Findings::default() };
     let dumped = dump.files(err);
     // Also what was printed before an error.
     let flushed = dump.out.flush();
@@ -190,6 +201,10 @@ fn dump(arguments: &DumpLogArguments, out: &mut dyn Write, err: &mut dyn Write) 
         Ok(()) => 0,
         // As when a pager was left.
         Err(DumpError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(DumpError::Argument(reason)) => {
+            let _ = writeln!(err, "{reason}");
+            1
+        }
         Err(error) => {
             let _ = writeln!(err, "ottla: {error}");
             1
@@ -199,18 +214,9 @@ fn dump(arguments: &DumpLogArguments, out: &mut dyn Write, err: &mut dyn Write) 
 
 impl Dump<'_> {
     fn files(&mut self, err: &mut dyn Write) -> Result<(), DumpError> {
-        let arguments = self.arguments;
-        // A comma at the end names nothing.
-        let named = arguments.files.iter().rposition(|path| !path.as_os_str().is_empty()).map_or(0, |last| last + 1);
-        for path in &arguments.files[..named.max(1)] {
+        let request = self.request;
+        for path in &request.files {
             writeln!(self.out, "Dumping {}", path.display())?;
-            // Kafka passes over both with "Ignoring unknown file", and says that all went well, unless they are called as a
-            // log is.
-            match std::fs::metadata(path) {
-                Ok(found) if found.is_dir() => return Err(DumpError::Directory { path: path.clone() }),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(DumpError::NotFound(path.clone())),
-                Ok(_) | Err(_) => {}
-            }
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
                 "log" | "checkpoint" => self.log(path, name)?,
@@ -220,7 +226,16 @@ impl Dump<'_> {
                 "snapshot" => self.producer_snapshot(path, err)?,
                 _ => {
                     self.out.flush()?;
-                    writeln!(err, "Ignoring unknown file {}", path.display())?;
+                    write!(err, "Ignoring unknown file {}", path.display())?;
+                    // The rest of the line is Ottla's: Kafka has one for all.
+                    match std::fs::metadata(path) {
+                        Ok(found) if found.is_dir() => {
+                            let file = path.join("00000000000000000000.log");
+                            writeln!(err, ": a directory; name the files in it, as {}", file.display())?;
+                        }
+                        Err(error) => writeln!(err, ": {error}")?,
+                        Ok(_) => writeln!(err)?,
+                    }
                 }
             }
         }

@@ -158,7 +158,9 @@ impl ControlRecord {
         let mut reader = Reader { bytes: value };
         let mut flexible = |read: fn(&mut Reader<'_>, i16) -> Result<ControlRecord, ControlRecordError>| {
             let version = reader.i16()?;
-            read(&mut reader, version)
+            let record = read(&mut reader, version)?;
+            reader.tagged_fields()?;
+            Ok(record)
         };
         match ControlRecordType::parse(key)? {
             ControlRecordType::Abort => EndTxnMarker::parse(false, value).map(ControlRecord::EndTxn),

@@ -15,6 +15,9 @@ const SIZE_UP_TO_MAGIC: u64 = 17;
 const MAGIC_AT: usize = 16;
 /// The length that the smallest message of any format has.
 const MIN_LENGTH: i32 = 14;
+const LENGTH_AT: usize = 8;
+/// What the length of a batch without records says.
+const EMPTY_LENGTH: i32 = (HEADER_SIZE - LOG_OVERHEAD) as i32;
 /// Bytes of a batch are asked for in such pieces: a length is not believed before they are there.
 const READ_SIZE: usize = 1 << 20;
 
@@ -38,7 +41,10 @@ pub(super) struct FoundBatch<'a> {
     pub position: u64,
     /// As stored; below 2 the bytes are of an old format.
     pub magic: i8,
-    /// Of the batch, but for the magic, which is 2, if it was that or larger.
+    /// With what its length says.
+    pub size: u64,
+    /// Of the batch, but for the magic, which is 2, if it was that or larger. At least a header, then, even if the length
+    /// says less.
     pub bytes: &'a [u8],
 }
 
@@ -75,13 +81,16 @@ impl Batches<'_> {
         let Some((magic, size)) = self.header()? else {
             return Ok(None);
         };
-        self.read(position, size)?;
+        self.read(position, size.max(header_size(magic)))?;
         self.position += size;
         if magic >= 2 {
             // The checksum does not cover it; what can be read of the batch is to be read.
             self.bytes[MAGIC_AT] = 2;
         }
-        Ok(Some(FoundBatch { position, magic, bytes: &self.bytes }))
+        if size < header_size(magic) {
+            self.bytes[LENGTH_AT..LENGTH_AT + 4].copy_from_slice(&EMPTY_LENGTH.to_be_bytes());
+        }
+        Ok(Some(FoundBatch { position, magic, size, bytes: &self.bytes }))
     }
 
     /// Passes over batches that end before `offset`. Returns the magic and the last offset of the batch that is next then.
@@ -91,13 +100,21 @@ impl Batches<'_> {
             let Some((magic, size)) = self.header()? else {
                 return Ok(None);
             };
-            self.read(position, size.min(HEADER_SIZE as u64))?;
+            self.read(position, size.min(HEADER_SIZE as u64).max(header_size(magic)))?;
             let last_offset = last_offset(magic, &self.bytes);
             if last_offset >= offset {
                 return Ok(Some(last_offset));
             }
             self.position += size;
         }
+    }
+
+    /// Passes over all that are left.
+    pub fn pass(&mut self) -> Result<(), DumpError> {
+        while let Some((_, size)) = self.header()? {
+            self.position += size;
+        }
+        Ok(())
     }
 
     /// Magic and size of the batch at the current position, if a whole one stands there.
@@ -132,11 +149,21 @@ impl Batches<'_> {
 }
 
 impl<'a> FoundBatch<'a> {
+    /// Whether its length has room for a header.
+    pub fn has_header(&self) -> bool {
+        self.size >= header_size(self.magic)
+    }
+
     /// The view of a batch of the current format, or of one that calls itself newer.
     pub fn view(&self, path: &Path) -> Result<RecordBatch<'a>, DumpError> {
         RecordBatch::parse(self.bytes)
             .map_err(|error| DumpError::damaged(path, format!("at {}: {error}", self.position)))
     }
+}
+
+/// Kafka reads the header of a batch whether or not the batch's length has room for it.
+fn header_size(magic: i8) -> u64 {
+    if magic < 2 { 0 } else { HEADER_SIZE as u64 }
 }
 
 /// Of the batch in `bytes`, which may be cut off behind its header. In an old format it is the first field.

@@ -43,7 +43,7 @@ pub(super) fn decode(family: Family, offset: i64, key: &[u8], value: Option<Byte
 fn fault(family: Family, offset: i64, key: &[u8], value: Option<&[u8]>, error: &DecodeError) -> String {
     let number = |bytes: &[u8]| bytes.first_chunk().map(|number| i16::from_be_bytes(*number));
     let unreadable = |version: i16, part: &str, error: &DecodeError| {
-        format!("Could not read record with version {version} from {part}'s buffer due to: {error}.")
+        format!("Could not read record with version {version} from {part}'s buffer due to: {}.", reason(error))
     };
     let version_missing = |part: &str| format!("Could not read version from {part}'s buffer.");
     let reason = match (number(key), decode_json(family, key, None)) {
@@ -62,6 +62,24 @@ fn fault(family: Family, offset: i64, key: &[u8], value: Option<&[u8]>, error: &
         },
     };
     format!("Error at offset {offset}, skipping. {reason}")
+}
+
+/// Why bytes are no record, in the words of Kafka's exceptions; where a number ends too early, theirs has none.
+fn reason(error: &DecodeError) -> String {
+    match error {
+        DecodeError::Truncated => "null".to_owned(),
+        DecodeError::TruncatedBytes { size, left } => {
+            format!("Error reading byte array of {size} byte(s): only {left} byte(s) available")
+        }
+        DecodeError::TooManyElements { count, left } => {
+            format!("Tried to allocate a collection of size {count}, but there are only {left} bytes remaining.")
+        }
+        DecodeError::LongVarint(value) => {
+            format!("Varint is too long, the most significant bit in the 5th byte is set, converted value: {value:x}")
+        }
+        DecodeError::Null { field } => format!("non-nullable field {field} was serialized as null"),
+        error => error.to_string(),
+    }
 }
 
 /// The number of the kind of record, the key, and the value with its version.
@@ -117,11 +135,11 @@ fn subscription(bytes: &[u8]) -> Result<Value, DecodeError> {
     let mut reader = Reader::inflexible(bytes);
     let version = known(reader.i16()?)?;
     let mut value = json!({
-        "topics": reader.array(Reader::string)?,
+        "topics": reader.array("topics", |reader| reader.string("topics element"))?,
         "userData": reader.nullable_bytes()?.to_json(version),
     });
     if version >= 1 {
-        value["ownedPartitions"] = reader.array(topic_partitions)?.into();
+        value["ownedPartitions"] = reader.array("ownedPartitions", topic_partitions)?.into();
     }
     if version >= 2 {
         value["generationId"] = reader.i32()?.into();
@@ -137,13 +155,13 @@ fn assignment(bytes: &[u8]) -> Result<Value, DecodeError> {
     let mut reader = Reader::inflexible(bytes);
     let version = known(reader.i16()?)?;
     Ok(json!({
-        "assignedPartitions": reader.array(topic_partitions)?,
+        "assignedPartitions": reader.array("assignedPartitions", topic_partitions)?,
         "userData": reader.nullable_bytes()?.to_json(version),
     }))
 }
 
 fn topic_partitions(reader: &mut Reader<'_>) -> Result<Value, DecodeError> {
-    Ok(json!({"topic": reader.string()?, "partitions": reader.array(Reader::i32)?}))
+    Ok(json!({"topic": reader.string("topic")?, "partitions": reader.array("partitions", Reader::i32)?}))
 }
 
 /// There are versions 0 to 3.

@@ -11,7 +11,7 @@ use crate::metadata::records::codec::Reader;
 use crate::metadata::records::{DecodeError, VersionedRecord};
 
 /// What Kafka takes if no class is named.
-pub(super) const DEFAULT_CLASS: &str = "org.apache.kafka.tools.api.StringDecoder";
+pub const DEFAULT_CLASS: &str = "org.apache.kafka.tools.api.StringDecoder";
 
 /// The decoders that come with Kafka.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub enum PlainDecoder {
 }
 
 impl PlainDecoder {
-    pub(super) fn of_class(name: &str) -> Result<PlainDecoder, String> {
-        match name.strip_prefix("org.apache.kafka.tools.api.").or_else(|| name.strip_prefix("kafka.serializer.")) {
+    pub fn of_class(name: &str) -> Result<PlainDecoder, String> {
+        match name.strip_prefix("org.apache.kafka.tools.api.") {
             Some("StringDecoder") => Ok(PlainDecoder::String),
             Some("IntegerDecoder") => Ok(PlainDecoder::Integer),
             Some("LongDecoder") => Ok(PlainDecoder::Long),
@@ -60,7 +60,7 @@ impl PlainDecoder {
 
 /// What the records are taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decoder {
+pub enum Decoder {
     Plain { key: PlainDecoder, value: PlainDecoder },
     ClusterMetadata,
     Offsets,
@@ -77,7 +77,7 @@ pub(super) struct Contents {
 
 impl Decoder {
     /// `Err`: why the dump cannot go on.
-    pub fn decode(self, offset: i64, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Contents, String> {
+    pub(super) fn decode(self, offset: i64, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Contents, String> {
         let family = match self {
             Decoder::Plain { key: keys, value: values } => {
                 let key = key.map(|key| keys.decode(key)).transpose()?;
@@ -117,7 +117,9 @@ fn metadata_fault(value: &[u8], error: &DecodeError) -> String {
     let mut reader = Reader::new(value);
     let mut number = |what: &str| match reader.unsigned_varint() {
         Err(_) => Err(format!("Error while reading {what}")),
-        Ok(number) => i16::try_from(number).map_err(|_| format!("Value for {what} was too large.")),
+        // Kafka reads it as signed.
+        Ok(number) if number.cast_signed() > i16::MAX.into() => Err(format!("Value for {what} was too large.")),
+        Ok(number) => Ok(number as i16),
     };
     let read = number("frame version").and_then(|frame| match frame {
         0 => Err("Could not deserialize metadata record with frame version 0. Note that upgrades from the preview release of \
@@ -180,8 +182,10 @@ mod tests {
     fn kafkas_own_decoders_are_known_and_no_others() {
         let of = |name| PlainDecoder::of_class(name);
         assert_eq!(of(DEFAULT_CLASS), Ok(PlainDecoder::String));
-        assert_eq!(of("kafka.serializer.LongDecoder"), Ok(PlainDecoder::Long));
+        assert_eq!(of("org.apache.kafka.tools.api.LongDecoder"), Ok(PlainDecoder::Long));
         assert!(of("com.example.MyDecoder").is_err());
+        // Their names until Kafka 4.0.
+        assert!(of("kafka.serializer.StringDecoder").is_err());
         assert_eq!(PlainDecoder::Integer.decode(&[0, 0, 1, 0, 9]), Ok("256".to_owned()));
         assert_eq!(PlainDecoder::Long.decode(&[255; 8]), Ok("-1".to_owned()));
         assert!(PlainDecoder::Long.decode(&[255; 7]).is_err());

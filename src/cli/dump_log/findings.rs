@@ -80,8 +80,8 @@ impl Findings {
                 writeln!(err, "  Index timestamp: {timestamp}, Previously indexed timestamp: {previous}")?;
             }
         }
-        for (_, pairs) in &self.offsets_not_found.0 {
-            writeln!(err, "The following indexed offsets are not found in the log.")?;
+        for (path, pairs) in &self.offsets_not_found.0 {
+            writeln!(err, "The following indexed offsets are not found in :{}", path.display())?;
             for (index_offset, log_offset) in pairs {
                 writeln!(err, "Indexed offset: {index_offset}, found log offset: {log_offset}")?;
             }

@@ -1,7 +1,7 @@
 //! The dumps of a segment's indexes and of a producer snapshot.
 
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use crate::cli::dump_log::batches::LogFile;
 use crate::cli::dump_log::log::optional_long;
@@ -18,15 +18,17 @@ const MAX_INDEX_SIZE: usize = i32::MAX as usize;
 impl Dump<'_> {
     pub(super) fn offset_index(&mut self, path: &Path, name: &str) -> Result<(), DumpError> {
         let base_offset = base_offset(path, name)?;
-        let log = LogFile::open(&*self.disk, &path.with_extension("log"))?;
+        let log = LogFile::open(&*self.disk, &beside(path, name, "log"))?;
+        let max_message_size = self.request.max_message_size()?;
         let bytes = self.read(path)?;
         let entries = bytes.chunks_exact(offset_index::ENTRY_SIZE).map(offset_index::stored_entry);
-        // A crash leaves an index of zeros beside an empty log; Kafka gives up there.
-        if entries.len() == 0 || (log.len() == 0 && entries.clone().all(|entry| entry == (0, 0))) {
+        // A crash leaves an index of zeros beside an empty log; Kafka gives up there, unless it need not look at the log.
+        let zeros = || log.len() == 0 && entries.clone().all(|entry| entry == (0, 0));
+        if entries.len() == 0 || (!self.request.index_sanity_check && zeros()) {
             writeln!(self.out, "{} is empty.", path.display())?;
             return Ok(());
         }
-        if self.arguments.index_sanity_check {
+        if self.request.index_sanity_check {
             let last = entries.clone().next_back().map_or(0, |(relative, _)| base_offset.wrapping_add(relative.into()));
             if last < base_offset {
                 let reason =
@@ -44,13 +46,15 @@ impl Dump<'_> {
             let at = u64::try_from(position).ok().filter(|at| *at <= log.len());
             let damaged = |reason| DumpError::damaged(path, format!("entry {n} points to {position}, {reason}"));
             let at = at.ok_or_else(|| damaged("which is outside of the log"))?;
-            let mut batches = log.batches(at, self.arguments.max_message_size.unsigned_abs().into());
+            let size = u64::try_from(max_message_size);
+            let size = size.map_err(|_| damaged("and --max-message-size is negative"))?;
+            let mut batches = log.batches(at, size);
             let found = batches.seek(i64::MIN)?;
             let found = found.ok_or_else(|| damaged("where no whole batch is, or none of --max-message-size"))?;
             if found != offset {
                 self.findings.index_mismatch(path, offset, found);
             }
-            if !self.arguments.verify_index_only {
+            if !self.request.verify_index_only {
                 writeln!(self.out, "offset: {offset} position: {position}")?;
             }
         }
@@ -59,12 +63,8 @@ impl Dump<'_> {
 
     pub(super) fn time_index(&mut self, path: &Path, name: &str) -> Result<(), DumpError> {
         let base_offset = base_offset(path, name)?;
-        let log = LogFile::open(&*self.disk, &path.with_extension("log"))?;
-        let offset_index = match self.read(&path.with_extension("index")) {
-            // The log is read from its start, then.
-            Err(DumpError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Vec::new(),
-            read => read?,
-        };
+        let log = LogFile::open(&*self.disk, &beside(path, name, "log"))?;
+        let offset_index = self.read(&beside(path, name, "index"))?;
         let positions: Vec<(i32, i32)> = offset_index
             .chunks_exact(offset_index::ENTRY_SIZE)
             .map(offset_index::stored_entry)
@@ -74,7 +74,7 @@ impl Dump<'_> {
             .collect();
         let bytes = self.read(path)?;
         let entries = bytes.chunks_exact(time_index::ENTRY_SIZE).map(time_index::stored_entry);
-        if self.arguments.index_sanity_check {
+        if self.request.index_sanity_check {
             let first = entries.clone().next().map_or(-1, |(timestamp, _)| timestamp);
             if let Some((last, relative)) = entries.clone().next_back()
                 && (last < first || relative < 0)
@@ -94,10 +94,14 @@ impl Dump<'_> {
             let position = before.checked_sub(1).map_or(0, |n| positions[n].1);
             let position = u64::try_from(position).ok().filter(|position| *position <= log.len());
             let position = position.ok_or_else(|| {
-                DumpError::damaged(&path.with_extension("index"), "an entry points outside of the log")
+                DumpError::damaged(&beside(path, name, "index"), "an entry points outside of the log")
             })?;
+            if n == 0 {
+                // Kafka looks for each entry in all that follows in the log, which so must be in order.
+                log.batches(position, i32::MAX as u64).pass()?;
+            }
             self.check_timestamp(path, &log, position, (timestamp, offset), previous)?;
-            if !self.arguments.verify_index_only {
+            if !self.request.verify_index_only {
                 writeln!(self.out, "timestamp: {timestamp} offset: {offset}")?;
             }
             previous = timestamp;
@@ -155,18 +159,24 @@ impl Dump<'_> {
         Ok(())
     }
 
-    /// Entries of any version are shown as if they were of the one that is known. What a crash left of an entry is passed
-    /// over, as by a broker, which writes the next one there.
+    /// What a crash left of an entry is passed over, as by a broker, which writes the next one there.
     pub(super) fn txn_index(&mut self, path: &Path, name: &str, err: &mut dyn Write) -> Result<(), DumpError> {
         base_offset(path, name)?;
-        let bytes = self.read(path)?;
+        // A segment without aborted transactions has none.
+        let bytes = if path.exists() { self.read(path)? } else { Vec::new() };
         let (entries, rest) = bytes.as_chunks::<{ txn_index::ENTRY_SIZE }>();
+        // Kafka's tool takes the first byte of the version for all of it, and shows older ones than it knows.
+        let version = |entry: &[u8; txn_index::ENTRY_SIZE]| entry[0] as i8;
+        if let Some(entry) = entries.iter().find(|entry| version(entry) > 0) {
+            let reason = format!("an aborted transaction is of version {}, which is not known", version(entry));
+            return Err(DumpError::damaged(path, reason));
+        }
         for entry in entries {
             let txn = AbortedTxn::stored(entry);
             writeln!(
                 self.out,
                 "version: {} producerId: {} firstOffset: {} lastOffset: {} lastStableOffset: {}",
-                txn_index::stored_version(entry),
+                version(entry),
                 txn.producer_id,
                 txn.first_offset,
                 txn.last_offset,
@@ -218,4 +228,10 @@ impl Dump<'_> {
     fn read(&self, path: &Path) -> Result<Vec<u8>, DumpError> {
         self.disk.read_file(path, MAX_INDEX_SIZE).map_err(DumpError::reading(path))
     }
+}
+
+/// Another file of the segment that `path`, called `name`, is of.
+fn beside(path: &Path, name: &str, extension: &str) -> PathBuf {
+    let digits = name.split('.').next().unwrap_or_default();
+    path.with_file_name(format!("{digits}.{extension}"))
 }

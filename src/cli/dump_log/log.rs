@@ -5,22 +5,27 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli::dump_log::batches::{FoundBatch, LogFile};
-use crate::cli::dump_log::decoder::{Contents, java_text};
+use crate::cli::dump_log::decoder::{Contents, Decoder, java_text};
 use crate::cli::dump_log::{Dump, DumpError, RECORD_INDENT, base_offset, json};
 use crate::metadata::snapshot::{BOOTSTRAP_FILE, SnapshotFile};
 use crate::record::batch::{RecordBatch, TimestampType, increment_sequence};
+use crate::record::compression::Codec;
 use crate::record::control::{ControlRecord, ControlRecordType};
 use crate::record::record::{Record, RecordStream};
 use crate::types::BrokerId;
 
 impl Dump<'_> {
     pub(super) fn log(&mut self, path: &Path, name: &str) -> Result<(), DumpError> {
+        // Asked in Kafka's order, before anything is printed.
+        let decoder = self.request.decoder()?;
+        let max_bytes = self.request.max_bytes()?;
         if name.ends_with(".log") {
             writeln!(self.out, "Log starting offset: {}", base_offset(path, name)?)?;
         } else if name == BOOTSTRAP_FILE {
             writeln!(self.out, "KRaft bootstrap snapshot")?;
         } else {
-            match SnapshotFile::parse(name) {
+            // One that was about to be deleted has a word more in its name.
+            match SnapshotFile::parse(&name.replace("-delete.checkpoint", ".checkpoint")) {
                 Some(SnapshotFile::Complete(id)) => {
                     writeln!(self.out, "Snapshot end offset: {}, epoch: {}", id.end_offset, id.epoch)?;
                 }
@@ -28,19 +33,20 @@ impl Dump<'_> {
             }
         }
         let log = LogFile::open(&*self.disk, path)?;
-        let max_bytes = self.arguments.max_bytes;
-        let mut batches = log.batches(0, max_bytes.unsigned_abs().into());
-        let is_deep = self.arguments.deep_iteration || self.arguments.prints_contents();
+        let size = u64::try_from(max_bytes);
+        let size = size.map_err(|_| DumpError::damaged(path, format!("cannot read {max_bytes} bytes")))?;
+        let mut batches = log.batches(0, size);
+        let is_deep = self.request.deep_iteration || self.request.prints_contents;
         let mut last_offset = -1;
         while let Some(batch) = batches.next()? {
             if batch.magic < 2 {
-                self.old_format(path, &batch, is_deep, &mut last_offset)?;
+                self.old_format(path, &batch, decoder, is_deep, &mut last_offset)?;
                 continue;
             }
             let view = batch.view(path)?;
             self.batch(path, &batch, &view)?;
             if is_deep {
-                self.records(path, &batch, &view, &mut last_offset)?;
+                self.records(path, &batch, &view, decoder, &mut last_offset)?;
             }
         }
         let trailing = log.len() - batches.position().min(log.len());
@@ -51,13 +57,10 @@ impl Dump<'_> {
     }
 
     fn batch(&mut self, path: &Path, batch: &FoundBatch<'_>, view: &RecordBatch<'_>) -> Result<(), DumpError> {
-        let codec =
-            view.codec().map_err(|error| DumpError::damaged(path, format!("at {}: {error}", batch.position)))?;
-        writeln!(
+        write!(
             self.out,
             "baseOffset: {} lastOffset: {} count: {} baseSequence: {} lastSequence: {} producerId: {} producerEpoch: {} \
-             partitionLeaderEpoch: {} isTransactional: {} isControl: {} deleteHorizonMs: {} position: {} {}: {} size: {} \
-             magic: {} compresscodec: {codec} crc: {} isvalid: {}",
+             partitionLeaderEpoch: {} isTransactional: {} isControl: {} deleteHorizonMs: {}",
             view.base_offset(),
             view.last_offset(),
             view.record_count(),
@@ -69,13 +72,19 @@ impl Dump<'_> {
             view.is_transactional(),
             view.is_control(),
             optional_long(view.delete_horizon_ms()),
+        )?;
+        let codec = view.codec();
+        let codec = codec.map_err(|error| DumpError::damaged(path, format!("at {}: {error}", batch.position)))?;
+        writeln!(
+            self.out,
+            " position: {} {}: {} size: {} magic: {} compresscodec: {codec} crc: {} isvalid: {}",
             batch.position,
             timestamp_type(view),
             view.max_timestamp(),
-            view.bytes().len(),
+            batch.size,
             batch.magic,
             view.crc(),
-            view.is_crc_valid(),
+            batch.has_header() && view.is_crc_valid(),
         )?;
         Ok(())
     }
@@ -85,14 +94,25 @@ impl Dump<'_> {
         path: &Path,
         batch: &FoundBatch<'_>,
         view: &RecordBatch<'_>,
+        decoder: Decoder,
         last_offset: &mut i64,
     ) -> Result<(), DumpError> {
         let damaged =
             |reason: String| DumpError::damaged(path, format!("in the batch at {}: {reason}", batch.position));
+        if !batch.has_header() {
+            return Err(damaged(format!("its {} bytes are shorter than a header", batch.size)));
+        }
         let codec = view.codec().map_err(|error| damaged(error.to_string()))?;
         // One record is in memory at a time, so that nothing needs to bound what a batch decompresses to.
-        let stream = RecordStream::new(&view.to_header(), codec, view.body(), u64::MAX);
-        let mut stream = stream.map_err(|error| damaged(error.to_string()))?;
+        let header = view.to_header();
+        let stream =
+            || RecordStream::new(&header, codec, view.body(), u64::MAX).map_err(|error| damaged(error.to_string()));
+        if codec != Codec::None {
+            // Kafka has all of them in memory before it prints the first: of a damaged batch it prints none.
+            let mut stream = stream()?;
+            while stream.next_skim().map_err(|error| damaged(error.to_string()))?.is_some() {}
+        }
+        let mut stream = stream()?;
         let mut buffer = Vec::new();
         while let Some(record) = stream.next_record(&mut buffer).map_err(|error| damaged(error.to_string()))? {
             let offset = record.offset.0;
@@ -101,7 +121,7 @@ impl Dump<'_> {
             }
             *last_offset = offset;
             let mut prefix = format!("{RECORD_INDENT} ");
-            if !self.arguments.skip_record_metadata {
+            if !self.request.skip_record_metadata {
                 self.record(view, &record)?;
                 if view.is_control() {
                     let text = control(&record).map_err(damaged)?;
@@ -109,8 +129,8 @@ impl Dump<'_> {
                 }
                 prefix = " ".to_owned();
             }
-            if self.arguments.prints_contents() && !view.is_control() {
-                let contents = self.decoder.decode(offset, record.key, record.value).map_err(damaged)?;
+            if self.request.prints_contents && !view.is_control() {
+                let contents = decoder.decode(offset, record.key, record.value).map_err(damaged)?;
                 self.contents(contents, prefix)?;
             }
             writeln!(self.out)?;

@@ -5,6 +5,7 @@ use std::path::Path;
 use bytes::Bytes;
 
 use crate::cli::dump_log::batches::FoundBatch;
+use crate::cli::dump_log::decoder::Decoder;
 use crate::cli::dump_log::log::size;
 use crate::cli::dump_log::{Dump, DumpError, RECORD_INDENT};
 use crate::record::compression::{Codec, decompress};
@@ -21,9 +22,12 @@ struct OldMessage<'a> {
     is_valid: bool,
     attributes: i8,
     timestamp: i64,
-    key: Option<&'a [u8]>,
-    value: Option<&'a [u8]>,
+    /// Key and value.
+    fields: &'a [u8],
 }
+
+/// Key and value of a message.
+type Fields<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 /// Magic and attributes.
 const OLD_ATTRIBUTES: usize = 17;
@@ -33,7 +37,6 @@ const OLD_TIMESTAMP_BIT: i8 = 0x08;
 impl<'a> OldMessage<'a> {
     /// `bytes` are all of the message.
     fn parse(bytes: &'a [u8]) -> Result<OldMessage<'a>, String> {
-        let cut_off = || "a message of an old format is cut off".to_owned();
         let (header, mut rest) = bytes.split_first_chunk::<18>().ok_or_else(cut_off)?;
         let magic = header[16] as i8;
         let mut timestamp = -1;
@@ -41,17 +44,6 @@ impl<'a> OldMessage<'a> {
             let (stored, behind) = rest.split_first_chunk().ok_or_else(cut_off)?;
             (timestamp, rest) = (i64::from_be_bytes(*stored), behind);
         }
-        let mut field = || -> Result<Option<&'a [u8]>, String> {
-            let (size, behind) = rest.split_first_chunk().ok_or_else(cut_off)?;
-            let Ok(size) = usize::try_from(i32::from_be_bytes(*size)) else {
-                rest = behind;
-                return Ok(None);
-            };
-            let (field, behind) = behind.split_at_checked(size).ok_or_else(cut_off)?;
-            rest = behind;
-            Ok(Some(field))
-        };
-        let (key, value) = (field()?, field()?);
         let mut sum = flate2::Crc::new();
         sum.update(&bytes[OLD_CRC_START..]);
         let crc = u32::from_be_bytes(header[12..16].try_into().expect("four bytes"));
@@ -62,9 +54,23 @@ impl<'a> OldMessage<'a> {
             is_valid: sum.sum() == crc,
             attributes: header[OLD_ATTRIBUTES] as i8,
             timestamp,
-            key,
-            value,
+            fields: rest,
         })
+    }
+
+    fn key_and_value(&self) -> Result<Fields<'a>, String> {
+        let mut rest = self.fields;
+        let mut field = || -> Result<Option<&'a [u8]>, String> {
+            let (size, behind) = rest.split_first_chunk().ok_or_else(cut_off)?;
+            let Ok(size) = usize::try_from(i32::from_be_bytes(*size)) else {
+                rest = behind;
+                return Ok(None);
+            };
+            let (field, behind) = behind.split_at_checked(size).ok_or_else(cut_off)?;
+            rest = behind;
+            Ok(Some(field))
+        };
+        Ok((field()?, field()?))
     }
 
     fn timestamp_type(&self) -> &'static str {
@@ -80,6 +86,10 @@ impl<'a> OldMessage<'a> {
     }
 }
 
+fn cut_off() -> String {
+    "a message of an old format is cut off".to_owned()
+}
+
 /// The largest timestamp in a message set of an old format.
 pub(super) fn old_timestamp(path: &Path, batch: &FoundBatch<'_>) -> Result<i64, DumpError> {
     OldMessage::parse(batch.bytes).map(|message| message.timestamp).map_err(|reason| DumpError::damaged(path, reason))
@@ -92,7 +102,7 @@ fn inner_messages(wrapper: &OldMessage<'_>) -> Result<Vec<u8>, String> {
     if codec == Codec::Zstd {
         return Err(format!("{codec} in a message of an old format"));
     }
-    let value = wrapper.value.ok_or("a compressed message has no value")?;
+    let value = wrapper.key_and_value()?.1.ok_or("a compressed message has no value")?;
     let value = Bytes::copy_from_slice(value);
     let limit = MAX_OLD_MESSAGES;
     Ok(decompress(codec, &value, limit).map_err(|error| error.to_string())?.to_vec())
@@ -107,7 +117,11 @@ fn split_messages(bytes: &[u8]) -> Result<Vec<OldMessage<'_>>, String> {
         let size = usize::try_from(length).map_err(|_| "a message has a negative size".to_owned())? + 12;
         let (message, behind) =
             rest.split_at_checked(size).ok_or_else(|| "a compressed message is cut off".to_owned())?;
-        messages.push(OldMessage::parse(message)?);
+        let message = OldMessage::parse(message)?;
+        if message.codec()? != Codec::None {
+            return Err("a message within a compressed one is compressed, too".to_owned());
+        }
+        messages.push(message);
         rest = behind;
     }
     Ok(messages)
@@ -119,6 +133,7 @@ impl Dump<'_> {
         &mut self,
         path: &Path,
         batch: &FoundBatch<'_>,
+        decoder: Decoder,
         is_deep: bool,
         last_offset: &mut i64,
     ) -> Result<(), DumpError> {
@@ -126,6 +141,9 @@ impl Dump<'_> {
             |reason: String| DumpError::damaged(path, format!("in the batch at {}: {reason}", batch.position));
         if let Some(offset) = batch.bytes.first_chunk() {
             write!(self.out, "offset: {}", i64::from_be_bytes(*offset))?;
+        }
+        if batch.magic < 0 {
+            return Err(damaged(format!("magic {} is that of no format", batch.magic)));
         }
         let wrapper = OldMessage::parse(batch.bytes).map_err(damaged)?;
         let codec = wrapper.codec().map_err(damaged)?;
@@ -144,7 +162,7 @@ impl Dump<'_> {
             return Ok(());
         }
         if codec == Codec::None {
-            return self.old_message(path, &wrapper, (wrapper.offset, &wrapper), last_offset);
+            return self.old_message(path, &wrapper, (wrapper.offset, &wrapper), decoder, last_offset);
         }
         let bytes = inner_messages(&wrapper).map_err(damaged)?;
         let messages = split_messages(&bytes).map_err(damaged)?;
@@ -157,7 +175,7 @@ impl Dump<'_> {
             _ => 0,
         };
         for message in &messages {
-            self.old_message(path, message, (base.wrapping_add(message.offset), &wrapper), last_offset)?;
+            self.old_message(path, message, (base.wrapping_add(message.offset), &wrapper), decoder, last_offset)?;
         }
         Ok(())
     }
@@ -167,8 +185,10 @@ impl Dump<'_> {
         path: &Path,
         message: &OldMessage<'_>,
         (offset, wrapper): (i64, &OldMessage<'_>),
+        decoder: Decoder,
         last_offset: &mut i64,
     ) -> Result<(), DumpError> {
+        let (key, value) = message.key_and_value().map_err(|reason| DumpError::damaged(path, reason))?;
         if offset != last_offset.wrapping_add(1) {
             self.findings.gap(path, *last_offset, offset);
         }
@@ -176,20 +196,20 @@ impl Dump<'_> {
         let is_append_time = wrapper.timestamp_type() == "LogAppendTime";
         let timestamp = if is_append_time { wrapper.timestamp } else { message.timestamp };
         let mut prefix = format!("{RECORD_INDENT} ");
-        if !self.arguments.skip_record_metadata {
+        if !self.request.skip_record_metadata {
             write!(
                 self.out,
                 "{RECORD_INDENT} offset: {offset} {}: {timestamp} keySize: {} valueSize: {} isValid: {} crc: {}",
                 wrapper.timestamp_type(),
-                size(message.key),
-                size(message.value),
+                size(key),
+                size(value),
                 message.is_valid,
                 message.crc,
             )?;
             prefix = " ".to_owned();
         }
-        if self.arguments.prints_contents() {
-            let contents = self.decoder.decode(offset, message.key, message.value);
+        if self.request.prints_contents {
+            let contents = decoder.decode(offset, key, value);
             let contents = contents.map_err(|reason| DumpError::damaged(path, reason))?;
             self.contents(contents, prefix)?;
         }

@@ -13,7 +13,7 @@ fn dumped(arguments: &[&str]) -> (u8, String, String) {
     let arguments = Arguments::try_parse_from([&["ottla", "dump-log"], arguments].concat()).unwrap();
     let Some(Tool::DumpLog(arguments)) = arguments.tool else { panic!("another tool") };
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = dump(&arguments, &mut out, &mut err);
+    let code = dump(&Request::of_arguments(&arguments).unwrap(), &mut out, &mut err);
     (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
@@ -126,7 +126,7 @@ fn shows_as_much_as_is_asked_for() {
     let (_, bytes, _) =
         dumped(&["--value-decoder-class", "org.apache.kafka.tools.api.DefaultDecoder", "--files", &path]);
     assert!(bytes.contains(" payload: "));
-    let (code, _, err) = dumped(&["--key-decoder-class", "kafka.serializer.LongDecoder", "--files", &path]);
+    let (code, _, err) = dumped(&["--key-decoder-class", "org.apache.kafka.tools.api.LongDecoder", "--files", &path]);
     assert!(code == 1 && err.contains("too few"), "{err}");
     assert!(
         Arguments::try_parse_from(["ottla", "dump-log", "--key-decoder-class", "my.Decoder", "--files", "x"]).is_err()
@@ -184,18 +184,50 @@ fn shows_damage_and_says_where_it_ends() {
     assert_eq!((code, out.lines().count()), (1, lines));
     assert!(err.starts_with(&format!("ottla: {path}: at {}", sound.len())), "{err}");
 
-    let (code, out, err) = dumped(&["--files", "nothing.log"]);
-    assert!(code == 1 && out.starts_with("Dumping nothing.log\n") && err.starts_with("ottla: nothing.log: "), "{err}");
-    // Called like no file of a log, these were passed over as if all was well.
-    let (code, _, err) = dumped(&["--files", "orders-0/no-such-file"]);
-    assert_eq!((code, &*err), (1, "ottla: orders-0/no-such-file: there is no such file\n"));
-    let directory = fixture.data().join("plain-0");
-    let (code, _, err) = dumped(&["--files", directory.to_str().unwrap()]);
-    assert!(code == 1 && err.contains(" is a directory: name the files in it, as "), "{err}");
-    let other = fixture.data().join("plain-0/partition.metadata");
-    let (code, _, err) = dumped(&["--files", other.to_str().unwrap()]);
-    assert!(code == 0 && err.starts_with("Ignoring unknown file "), "{err}");
-    assert_eq!(dumped(&["--remote-log-metadata-decoder", "--files", "x.log"]).0, 2);
+    // An unknown codec, and a batch whose length has no room for its header: as much of the line as there is.
+    let mut flipped = sound.clone();
+    flipped[22] = 7;
+    fs::write(&path, flipped).unwrap();
+    let (code, out, _) = dumped(&["--files", &path]);
+    assert!(code == 1 && out.ends_with(" deleteHorizonMs: OptionalLong.empty"), "{out}");
+    let mut flipped = sound;
+    flipped[8..12].copy_from_slice(&40i32.to_be_bytes());
+    fs::write(&path, flipped).unwrap();
+    let (code, out, _) = dumped(&["--deep-iteration", "--files", &path]);
+    assert!(code == 1 && out.contains(" size: 52 magic: 2 ") && out.ends_with(" isvalid: false\n"), "{out}");
+    assert_eq!(out.lines().count(), 3);
+    drop(fixture);
+}
+
+/// What Kafka's tool does with them, but for what is on standard error behind the name of the file.
+#[test]
+fn files_that_are_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| format!("{}/{name}", dir.path().display());
+    let log = "00000000000000000000.log";
+    let (code, out, err) = dumped(&["--files", &path(log)]);
+    assert_eq!((code, out), (1, format!("Dumping {}\nLog starting offset: 0\n", path(log))));
+    assert!(err.starts_with(&format!("ottla: {}: No such file", path(log))), "{err}");
+    for missing in ["00000000000000000000.index", "00000000000000000000.timeindex", "00000000000000000000.snapshot"] {
+        let (code, out, _) = dumped(&["--files", &path(missing)]);
+        assert_eq!((code, out), (1, format!("Dumping {}\n", path(missing))));
+    }
+    // Most segments have no aborted transactions, and so no file.
+    let missing = path("00000000000000000000.txnindex");
+    assert_eq!(dumped(&["--files", &missing]), (0, format!("Dumping {missing}\n"), String::new()));
+    // What is not called like the file of a log is passed over.
+    let (code, _, err) = dumped(&["--files", &path("no-such-file")]);
+    assert!(code == 0 && err.starts_with(&format!("Ignoring unknown file {}: No such", path("no-such-file"))), "{err}");
+    let (code, _, err) = dumped(&["--files", &path("")]);
+    assert!(code == 0 && err.starts_with("Ignoring unknown file ") && err.contains(": a directory; name the"), "{err}");
+    fs::write(path("partition.metadata"), "").unwrap();
+    let (code, _, err) = dumped(&["--files", &path("partition.metadata")]);
+    assert_eq!((code, err), (0, format!("Ignoring unknown file {}\n", path("partition.metadata"))));
+    // A directory that is called like one is not.
+    fs::create_dir(path(log)).unwrap();
+    let (code, out, err) = dumped(&["--files", &path(log)]);
+    assert_eq!((code, out), (1, format!("Dumping {}\nLog starting offset: 0\n", path(log))));
+    assert!(err.contains(" is a directory: name the files in it, as "), "{err}");
 }
 
 /// Messages as Kafka 0.9 and 0.10 wrote them.
@@ -264,6 +296,13 @@ fn reads_old_formats() {
     let mut bytes = fs::read(&log).unwrap();
     bytes[16] = 1;
     fs::write(&log, bytes).unwrap();
+    let (code, out, _) = dumped(&["--deep-iteration", "--files", &log]);
+    assert!(code == 1 && out.ends_with(" magic: 1 compresscodec: snappy crc: 0 isvalid: false\n"), "{out}");
+    assert_eq!(out.lines().count(), 3);
+    // Of a negative magic there is no format.
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[16] = 0xff;
+    fs::write(&log, bytes).unwrap();
     let (code, out, _) = dumped(&["--files", &log]);
     assert!(code == 1 && out.ends_with("Log starting offset: 0\noffset: 0"), "{out}");
     drop(fixture);
@@ -317,13 +356,15 @@ fn says_what_kafka_says_of_records_that_are_not_the_decoders() {
     ];
     assert_eq!(said("--cluster-metadata-decoder", &records), expected);
 
-    let of_coordinators: [Stored<'_>; 6] = [
+    let of_coordinators: [Stored<'_>; 8] = [
         (Some(b"k"), Some(b"x")),
         (Some(b"\x7f\xff"), Some(b"x")),
         (Some(b"\0\x02\0\x01g"), Some(b"x")),
         (Some(b"\0\x02\0\x01g"), Some(b"\0\x63")),
         (Some(b"\0\x02\0\x01g"), None),
         (Some(b"\0\x02\0"), Some(b"\0\0")),
+        (Some(b"\0\x02\0\x09g"), None),
+        (Some(b"\0\x02\xff\xff"), None),
     ];
     let expected = [
         "key: Error at offset 0, skipping. Could not read version from key's buffer.",
@@ -331,9 +372,11 @@ fn says_what_kafka_says_of_records_that_are_not_the_decoders() {
         "key: Error at offset 2, skipping. Could not read version from value's buffer.",
         "key: Error at offset 3, skipping. Found an unknown record version 99 for 2 type",
         "key: {\"type\":\"2\",\"data\":{\"group\":\"g\"}} payload: <DELETE>",
-        // Kafka says "null".
-        "key: Error at offset 5, skipping. Could not read record with version 2 from key's buffer due to: the record ends too \
-         early.",
+        "key: Error at offset 5, skipping. Could not read record with version 2 from key's buffer due to: null.",
+        "key: Error at offset 6, skipping. Could not read record with version 2 from key's buffer due to: Error reading byte \
+         array of 9 byte(s): only 1 byte(s) available.",
+        "key: Error at offset 7, skipping. Could not read record with version 2 from key's buffer due to: non-nullable field \
+         group was serialized as null.",
     ];
     assert_eq!(said("--offsets-decoder", &of_coordinators), expected);
     let expected = expected[..2].iter().copied().chain([
@@ -341,13 +384,15 @@ fn says_what_kafka_says_of_records_that_are_not_the_decoders() {
         "key: Unknown record type 2 at offset 3, skipping.",
         "key: Unknown record type 2 at offset 4, skipping.",
         "key: Unknown record type 2 at offset 5, skipping.",
+        "key: Unknown record type 2 at offset 6, skipping.",
+        "key: Unknown record type 2 at offset 7, skipping.",
     ]);
     assert_eq!(said("--transaction-log-decoder", &of_coordinators), expected.collect::<Vec<_>>());
 }
 
-/// As Kafka's tool, which is no broker: it shows what is there.
+/// As Kafka's tool, which takes the first of the version's two bytes for all of it.
 #[test]
-fn shows_transaction_indexes_of_any_version() {
+fn shows_transaction_indexes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("00000000000000000000.txnindex");
     let entry = |version: i16| [&version.to_be_bytes()[..], &[0, 0, 0, 0, 0, 0, 0, 5].repeat(4)].concat();
@@ -355,8 +400,12 @@ fn shows_transaction_indexes_of_any_version() {
     let text = path.to_str().unwrap();
     let (code, out, err) = dumped(&["--files", text]);
     let line = |version| format!("version: {version} producerId: 5 firstOffset: 5 lastOffset: 5 lastStableOffset: 5\n");
-    assert_eq!(out, format!("Dumping {text}\n{}{}{}", line(0), line(1), line(-1)));
+    assert_eq!(out, format!("Dumping {text}\n{}{}{}", line(0), line(0), line(-1)));
     assert_eq!((code, err), (0, format!("{text}: it ends with 10 bytes of an entry\n")));
+    fs::write(&path, [entry(0), entry(256)].concat()).unwrap();
+    let (code, out, err) = dumped(&["--files", text]);
+    assert_eq!((code, out), (1, format!("Dumping {text}\n")));
+    assert!(err.contains("of version 1,"), "{err}");
     let other = dir.path().join("no-offset.txnindex");
     fs::write(&other, entry(0)).unwrap();
     assert_eq!(dumped(&["--files", other.to_str().unwrap()]).0, 1);
@@ -366,7 +415,8 @@ fn shows_transaction_indexes_of_any_version() {
 fn a_comma_behind_the_last_file_names_none() {
     let (_fixture, path) = plain_log();
     let (code, out, _) = dumped(&["--files", &format!("{path},")]);
-    assert_eq!((code, out), (0, dumped(&["--files", &path]).1));
-    // Between or before others there is a file without a name.
-    assert_eq!(dumped(&["--files", &format!(",{path}")]).0, 1);
+    assert_eq!((code, &out), (0, &dumped(&["--files", &path]).1));
+    // Before others there is a file without a name, which is passed over.
+    let (code, named, _) = dumped(&["--files", &format!(",{path}")]);
+    assert_eq!((code, named), (0, format!("Dumping \n{out}")));
 }

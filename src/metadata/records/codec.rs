@@ -29,10 +29,15 @@ use crate::types::{BrokerId, DirectoryId, LeaderEpoch, PartitionId, TopicId};
 pub enum DecodeError {
     #[error("the record ends too early")]
     Truncated,
+    #[error("the record ends too early: {size} bytes should follow, and {left} do")]
+    TruncatedBytes { size: usize, left: usize },
+    #[error("{count} elements cannot be in the {left} bytes that are left")]
+    TooManyElements { count: usize, left: usize },
+    /// With what fits in the type.
     #[error("a varint is longer than its type")]
-    LongVarint,
-    #[error("a length is negative where null is not allowed")]
-    Null,
+    LongVarint(u32),
+    #[error("{field} is null, which it must not be")]
+    Null { field: &'static str },
     #[error("a string is not UTF-8")]
     NotUtf8,
     #[error("{0} bytes are left over at the end of the record")]
@@ -223,7 +228,9 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
-        let (head, tail) = self.bytes.split_at_checked(count).ok_or(DecodeError::Truncated)?;
+        let left = self.bytes.len();
+        let split = self.bytes.split_at_checked(count);
+        let (head, tail) = split.ok_or(DecodeError::TruncatedBytes { size: count, left })?;
         self.bytes = tail;
         Ok(head)
     }
@@ -272,18 +279,17 @@ impl<'a> Reader<'a> {
 
     pub fn unsigned_varint(&mut self) -> Result<u32, DecodeError> {
         let mut value = 0u32;
-        for shift in (0..35).step_by(7) {
+        for shift in (0..28).step_by(7) {
             let byte = self.fixed::<1>()?[0];
-            // The fifth byte has room for four bits only.
-            if shift == 28 && byte > 0x0f {
-                return Err(DecodeError::LongVarint);
-            }
             value |= u32::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
         }
-        Err(DecodeError::LongVarint)
+        // The fifth byte has room for four bits only.
+        let byte = self.fixed::<1>()?[0];
+        value |= u32::from(byte) << 28;
+        if byte > 0x0f { Err(DecodeError::LongVarint(value)) } else { Ok(value) }
     }
 
     /// A length or count; `short` when the old form has it as an int16.
@@ -301,8 +307,9 @@ impl<'a> Reader<'a> {
         Ok(Some(text.to_owned()))
     }
 
-    pub fn string(&mut self) -> Result<String, DecodeError> {
-        self.nullable_string()?.ok_or(DecodeError::Null)
+    /// `field` is told if it is null, here and below.
+    pub fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
+        self.nullable_string()?.ok_or(DecodeError::Null { field })
     }
 
     pub fn nullable_bytes(&mut self) -> Result<Option<Bytes>, DecodeError> {
@@ -310,8 +317,8 @@ impl<'a> Reader<'a> {
         Ok(Some(Bytes::copy_from_slice(self.take(length)?)))
     }
 
-    pub fn bytes(&mut self) -> Result<Bytes, DecodeError> {
-        self.nullable_bytes()?.ok_or(DecodeError::Null)
+    pub fn bytes(&mut self, field: &'static str) -> Result<Bytes, DecodeError> {
+        self.nullable_bytes()?.ok_or(DecodeError::Null { field })
     }
 
     pub fn nullable_array<T>(
@@ -321,7 +328,7 @@ impl<'a> Reader<'a> {
         let Some(count) = self.length(false)? else { return Ok(None) };
         // No element is empty, so a count beyond the bytes left is a lie; and what is reserved is bounded by them.
         if count > self.bytes.len() {
-            return Err(DecodeError::Truncated);
+            return Err(DecodeError::TooManyElements { count, left: self.bytes.len() });
         }
         let mut elements = Vec::with_capacity(count.min(self.bytes.len() / size_of::<T>().max(1) + 1));
         for _ in 0..count {
@@ -332,9 +339,10 @@ impl<'a> Reader<'a> {
 
     pub fn array<T>(
         &mut self,
+        field: &'static str,
         element: impl FnMut(&mut Reader<'a>) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
-        self.nullable_array(element)?.ok_or(DecodeError::Null)
+        self.nullable_array(element)?.ok_or(DecodeError::Null { field })
     }
 
     /// A struct that may be null: a byte says so, negative for null.

@@ -61,8 +61,8 @@ impl Record for RegisterBrokerRecord {
             is_migrating_zk_broker: if version >= 2 { reader.bool()? } else { false },
             incarnation_id: reader.uuid()?,
             broker_epoch: reader.i64()?,
-            end_points: reader.array(|reader| BrokerEndpoint::read(reader, version))?,
-            features: reader.array(|reader| BrokerFeature::read(reader, version))?,
+            end_points: reader.array("endPoints", |reader| BrokerEndpoint::read(reader, version))?,
+            features: reader.array("features", |reader| BrokerFeature::read(reader, version))?,
             rack: reader.nullable_string()?,
             fenced: reader.bool()?,
             in_controlled_shutdown: if version >= 1 { reader.bool()? } else { false },
@@ -71,7 +71,9 @@ impl Record for RegisterBrokerRecord {
         };
         reader.tagged_fields(|reader, tag| {
             match tag {
-                0 if version >= 3 => record.log_dirs = reader.array(|reader| Ok(DirectoryId(reader.uuid()?)))?,
+                0 if version >= 3 => {
+                    record.log_dirs = reader.array("logDirs", |reader| Ok(DirectoryId(reader.uuid()?)))?
+                }
                 1 if version >= 4 => {
                     record.cordoned_log_dirs = reader.nullable_array(|reader| Ok(DirectoryId(reader.uuid()?)))?
                 }
@@ -175,8 +177,8 @@ pub struct BrokerEndpoint {
 impl BrokerEndpoint {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<BrokerEndpoint, DecodeError> {
         let record = BrokerEndpoint {
-            name: reader.string()?,
-            host: reader.string()?,
+            name: reader.string("name")?,
+            host: reader.string("host")?,
             port: reader.u16()?,
             security_protocol: reader.i16()?,
         };
@@ -216,7 +218,7 @@ pub struct BrokerFeature {
 impl BrokerFeature {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<BrokerFeature, DecodeError> {
         let record = BrokerFeature {
-            name: reader.string()?,
+            name: reader.string("name")?,
             min_supported_version: reader.i16()?,
             max_supported_version: reader.i16()?,
         };
@@ -293,7 +295,7 @@ impl Record for TopicRecord {
     const FLEXIBLE_FROM: i16 = 0;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<TopicRecord, DecodeError> {
-        let record = TopicRecord { name: reader.string()?, topic_id: TopicId(reader.uuid()?) };
+        let record = TopicRecord { name: reader.string("name")?, topic_id: TopicId(reader.uuid()?) };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -367,16 +369,16 @@ impl Record for PartitionRecord {
         let mut record = PartitionRecord {
             partition_id: PartitionId(reader.i32()?),
             topic_id: TopicId(reader.uuid()?),
-            replicas: reader.array(|reader| Ok(BrokerId(reader.i32()?)))?,
-            isr: reader.array(|reader| Ok(BrokerId(reader.i32()?)))?,
-            removing_replicas: reader.array(|reader| Ok(BrokerId(reader.i32()?)))?,
-            adding_replicas: reader.array(|reader| Ok(BrokerId(reader.i32()?)))?,
+            replicas: reader.array("replicas", |reader| Ok(BrokerId(reader.i32()?)))?,
+            isr: reader.array("isr", |reader| Ok(BrokerId(reader.i32()?)))?,
+            removing_replicas: reader.array("removingReplicas", |reader| Ok(BrokerId(reader.i32()?)))?,
+            adding_replicas: reader.array("addingReplicas", |reader| Ok(BrokerId(reader.i32()?)))?,
             leader: BrokerId(reader.i32()?),
             leader_recovery_state: 0,
             leader_epoch: LeaderEpoch(reader.i32()?),
             partition_epoch: reader.i32()?,
             directories: if version >= 1 {
-                reader.array(|reader| Ok(DirectoryId(reader.uuid()?)))?
+                reader.array("directories", |reader| Ok(DirectoryId(reader.uuid()?)))?
             } else {
                 Vec::new()
             },
@@ -519,8 +521,8 @@ impl Record for ConfigRecord {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ConfigRecord, DecodeError> {
         let record = ConfigRecord {
             resource_type: reader.i8()?,
-            resource_name: reader.string()?,
-            name: reader.string()?,
+            resource_name: reader.string("resourceName")?,
+            name: reader.string("name")?,
             value: reader.nullable_string()?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
@@ -895,13 +897,13 @@ impl Record for DelegationTokenRecord {
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<DelegationTokenRecord, DecodeError> {
         let record = DelegationTokenRecord {
-            owner: reader.string()?,
-            requester: reader.string()?,
-            renewers: reader.array(Reader::string)?,
+            owner: reader.string("owner")?,
+            requester: reader.string("requester")?,
+            renewers: reader.array("renewers", |reader| reader.string("renewers element"))?,
             issue_timestamp: reader.i64()?,
             max_timestamp: reader.i64()?,
             expiration_timestamp: reader.i64()?,
-            token_id: reader.string()?,
+            token_id: reader.string("tokenId")?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -956,11 +958,11 @@ impl Record for UserScramCredentialRecord {
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<UserScramCredentialRecord, DecodeError> {
         let record = UserScramCredentialRecord {
-            name: reader.string()?,
+            name: reader.string("name")?,
             mechanism: reader.i8()?,
-            salt: reader.bytes()?,
-            stored_key: reader.bytes()?,
-            server_key: reader.bytes()?,
+            salt: reader.bytes("salt")?,
+            stored_key: reader.bytes("storedKey")?,
+            server_key: reader.bytes("serverKey")?,
             iterations: reader.i32()?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
@@ -1006,7 +1008,7 @@ impl Record for FeatureLevelRecord {
     const FLEXIBLE_FROM: i16 = 0;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<FeatureLevelRecord, DecodeError> {
-        let record = FeatureLevelRecord { name: reader.string()?, feature_level: reader.i16()? };
+        let record = FeatureLevelRecord { name: reader.string("name")?, feature_level: reader.i16()? };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -1045,8 +1047,8 @@ impl Record for ClientQuotaRecord {
 
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<ClientQuotaRecord, DecodeError> {
         let record = ClientQuotaRecord {
-            entity: reader.array(|reader| EntityData::read(reader, version))?,
-            key: reader.string()?,
+            entity: reader.array("entity", |reader| EntityData::read(reader, version))?,
+            key: reader.string("key")?,
             value: reader.f64()?,
             remove: reader.bool()?,
         };
@@ -1090,7 +1092,7 @@ impl Default for EntityData {
 
 impl EntityData {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<EntityData, DecodeError> {
-        let record = EntityData { entity_type: reader.string()?, entity_name: reader.nullable_string()? };
+        let record = EntityData { entity_type: reader.string("entityType")?, entity_name: reader.nullable_string()? };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -1202,7 +1204,9 @@ impl Record for BrokerRegistrationChangeRecord {
             match tag {
                 0 => record.fenced = reader.i8()?,
                 1 if version >= 1 => record.in_controlled_shutdown = reader.i8()?,
-                2 if version >= 2 => record.log_dirs = reader.array(|reader| Ok(DirectoryId(reader.uuid()?)))?,
+                2 if version >= 2 => {
+                    record.log_dirs = reader.array("logDirs", |reader| Ok(DirectoryId(reader.uuid()?)))?
+                }
                 3 if version >= 3 => {
                     record.cordoned_log_dirs = reader.nullable_array(|reader| Ok(DirectoryId(reader.uuid()?)))?
                 }
@@ -1305,10 +1309,10 @@ impl Record for AccessControlEntryRecord {
         let record = AccessControlEntryRecord {
             id: reader.uuid()?,
             resource_type: reader.i8()?,
-            resource_name: reader.string()?,
+            resource_name: reader.string("resourceName")?,
             pattern_type: reader.i8()?,
-            principal: reader.string()?,
-            host: reader.string()?,
+            principal: reader.string("principal")?,
+            host: reader.string("host")?,
             operation: reader.i8()?,
             permission_type: reader.i8()?,
         };
@@ -1454,7 +1458,7 @@ impl Record for RemoveUserScramCredentialRecord {
     const FLEXIBLE_FROM: i16 = 0;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<RemoveUserScramCredentialRecord, DecodeError> {
-        let record = RemoveUserScramCredentialRecord { name: reader.string()?, mechanism: reader.i8()? };
+        let record = RemoveUserScramCredentialRecord { name: reader.string("name")?, mechanism: reader.i8()? };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -1628,7 +1632,7 @@ impl Record for RemoveDelegationTokenRecord {
     const FLEXIBLE_FROM: i16 = 0;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<RemoveDelegationTokenRecord, DecodeError> {
-        let record = RemoveDelegationTokenRecord { token_id: reader.string()? };
+        let record = RemoveDelegationTokenRecord { token_id: reader.string("tokenId")? };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -1669,8 +1673,8 @@ impl Record for RegisterControllerRecord {
             controller_id: BrokerId(reader.i32()?),
             incarnation_id: reader.uuid()?,
             zk_migration_ready: reader.bool()?,
-            end_points: reader.array(|reader| ControllerEndpoint::read(reader, version))?,
-            features: reader.array(|reader| ControllerFeature::read(reader, version))?,
+            end_points: reader.array("endPoints", |reader| ControllerEndpoint::read(reader, version))?,
+            features: reader.array("features", |reader| ControllerFeature::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -1711,8 +1715,8 @@ pub struct ControllerEndpoint {
 impl ControllerEndpoint {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ControllerEndpoint, DecodeError> {
         let record = ControllerEndpoint {
-            name: reader.string()?,
-            host: reader.string()?,
+            name: reader.string("name")?,
+            host: reader.string("host")?,
             port: reader.u16()?,
             security_protocol: reader.i16()?,
         };
@@ -1752,7 +1756,7 @@ pub struct ControllerFeature {
 impl ControllerFeature {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ControllerFeature, DecodeError> {
         let record = ControllerFeature {
-            name: reader.string()?,
+            name: reader.string("name")?,
             min_supported_version: reader.i16()?,
             max_supported_version: reader.i16()?,
         };
@@ -1792,7 +1796,7 @@ impl Record for ClearElrRecord {
     const FLEXIBLE_FROM: i16 = 0;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ClearElrRecord, DecodeError> {
-        let record = ClearElrRecord { topic_name: reader.string()? };
+        let record = ClearElrRecord { topic_name: reader.string("topicName")? };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }

@@ -103,7 +103,10 @@ fn names_what_it_does_not_know() {
     assert_eq!(error(&[1, 2]), "the record ends too early");
     assert_eq!(error(&[1, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), "a varint is longer than its type");
     // A config of 4 billion bytes in a record of ten.
-    assert_eq!(error(&[1, 4, 0, 4, 0xff, 0xff, 0xff, 0xff, 0x0f, 0]), "the record ends too early");
+    assert_eq!(
+        error(&[1, 4, 0, 4, 0xff, 0xff, 0xff, 0xff, 0x0f, 0]),
+        "the record ends too early: 4294967294 bytes should follow, and 1 do"
+    );
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn tagged_fields_of_a_newer_kafka_are_skipped() {
     assert_eq!(VersionedRecord::decode(&bytes), Ok(topic));
     let last = bytes.len() - 3;
     bytes[last] = 3;
-    assert_eq!(VersionedRecord::decode(&bytes), Err(DecodeError::Truncated));
+    assert_eq!(VersionedRecord::decode(&bytes), Err(DecodeError::TruncatedBytes { size: 3, left: 2 }));
 }
 
 #[test]

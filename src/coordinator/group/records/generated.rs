@@ -28,8 +28,11 @@ impl Record for LegacyOffsetCommitKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<LegacyOffsetCommitKey, DecodeError> {
-        let record =
-            LegacyOffsetCommitKey { group: reader.string()?, topic: reader.string()?, partition: reader.i32()? };
+        let record = LegacyOffsetCommitKey {
+            group: reader.string("group")?,
+            topic: reader.string("topic")?,
+            partition: reader.i32()?,
+        };
         Ok(record)
     }
 
@@ -68,7 +71,7 @@ impl Record for LegacyOffsetCommitValue {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<LegacyOffsetCommitValue, DecodeError> {
         let record = LegacyOffsetCommitValue {
             offset: reader.i64()?,
-            metadata: reader.string()?,
+            metadata: reader.string("metadata")?,
             commit_timestamp: reader.i64()?,
         };
         Ok(record)
@@ -107,7 +110,11 @@ impl Record for OffsetCommitKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<OffsetCommitKey, DecodeError> {
-        let record = OffsetCommitKey { group: reader.string()?, topic: reader.string()?, partition: reader.i32()? };
+        let record = OffsetCommitKey {
+            group: reader.string("group")?,
+            topic: reader.string("topic")?,
+            partition: reader.i32()?,
+        };
         Ok(record)
     }
 
@@ -166,7 +173,7 @@ impl Record for OffsetCommitValue {
         let mut record = OffsetCommitValue {
             offset: reader.i64()?,
             leader_epoch: if version >= 3 { reader.i32()? } else { -1 },
-            metadata: reader.string()?,
+            metadata: reader.string("metadata")?,
             commit_timestamp: reader.i64()?,
             expire_timestamp: if (1..=1).contains(&version) { reader.i64()? } else { -1 },
             topic_id: Uuid::nil(),
@@ -239,7 +246,7 @@ impl Record for GroupMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<GroupMetadataKey, DecodeError> {
-        let record = GroupMetadataKey { group: reader.string()? };
+        let record = GroupMetadataKey { group: reader.string("group")? };
         Ok(record)
     }
 
@@ -290,12 +297,12 @@ impl Record for GroupMetadataValue {
 
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<GroupMetadataValue, DecodeError> {
         let record = GroupMetadataValue {
-            protocol_type: reader.string()?,
+            protocol_type: reader.string("protocolType")?,
             generation: reader.i32()?,
             protocol: reader.nullable_string()?,
             leader: reader.nullable_string()?,
             current_state_timestamp: if version >= 2 { reader.i64()? } else { -1 },
-            members: reader.array(|reader| MemberMetadata::read(reader, version))?,
+            members: reader.array("members", |reader| MemberMetadata::read(reader, version))?,
         };
         if version >= 4 {
             reader.tagged_fields(|_, _| Ok(false))?;
@@ -381,14 +388,14 @@ impl Default for MemberMetadata {
 impl MemberMetadata {
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<MemberMetadata, DecodeError> {
         let record = MemberMetadata {
-            member_id: reader.string()?,
+            member_id: reader.string("memberId")?,
             group_instance_id: if version >= 3 { reader.nullable_string()? } else { None },
-            client_id: reader.string()?,
-            client_host: reader.string()?,
+            client_id: reader.string("clientId")?,
+            client_host: reader.string("clientHost")?,
             rebalance_timeout: if version >= 1 { reader.i32()? } else { -1 },
             session_timeout: reader.i32()?,
-            subscription: reader.bytes()?,
-            assignment: reader.bytes()?,
+            subscription: reader.bytes("subscription")?,
+            assignment: reader.bytes("assignment")?,
         };
         if version >= 4 {
             reader.tagged_fields(|_, _| Ok(false))?;
@@ -455,7 +462,7 @@ impl Record for ConsumerGroupMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ConsumerGroupMetadataKey, DecodeError> {
-        let record = ConsumerGroupMetadataKey { group_id: reader.string()? };
+        let record = ConsumerGroupMetadataKey { group_id: reader.string("groupId")? };
         Ok(record)
     }
 
@@ -537,7 +544,7 @@ impl Record for ConsumerGroupPartitionMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ConsumerGroupPartitionMetadataKey, DecodeError> {
-        let record = ConsumerGroupPartitionMetadataKey { group_id: reader.string()? };
+        let record = ConsumerGroupPartitionMetadataKey { group_id: reader.string("groupId")? };
         Ok(record)
     }
 
@@ -569,7 +576,7 @@ impl Record for ConsumerGroupPartitionMetadataValue {
 
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<ConsumerGroupPartitionMetadataValue, DecodeError> {
         let record = ConsumerGroupPartitionMetadataValue {
-            topics: reader.array(|reader| TopicMetadata::read(reader, version))?,
+            topics: reader.array("topics", |reader| TopicMetadata::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -603,9 +610,9 @@ impl TopicMetadata {
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<TopicMetadata, DecodeError> {
         let record = TopicMetadata {
             topic_id: TopicId(reader.uuid()?),
-            topic_name: reader.string()?,
+            topic_name: reader.string("topicName")?,
             num_partitions: reader.i32()?,
-            partition_metadata: reader.array(|reader| PartitionMetadata::read(reader, version))?,
+            partition_metadata: reader.array("partitionMetadata", |reader| PartitionMetadata::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -641,7 +648,10 @@ pub struct PartitionMetadata {
 
 impl PartitionMetadata {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<PartitionMetadata, DecodeError> {
-        let record = PartitionMetadata { partition: reader.i32()?, racks: reader.array(Reader::string)? };
+        let record = PartitionMetadata {
+            partition: reader.i32()?,
+            racks: reader.array("racks", |reader| reader.string("racks element"))?,
+        };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -680,7 +690,10 @@ impl Record for ConsumerGroupMemberMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ConsumerGroupMemberMetadataKey, DecodeError> {
-        let record = ConsumerGroupMemberMetadataKey { group_id: reader.string()?, member_id: reader.string()? };
+        let record = ConsumerGroupMemberMetadataKey {
+            group_id: reader.string("groupId")?,
+            member_id: reader.string("memberId")?,
+        };
         Ok(record)
     }
 
@@ -741,9 +754,10 @@ impl Record for ConsumerGroupMemberMetadataValue {
         let mut record = ConsumerGroupMemberMetadataValue {
             instance_id: reader.nullable_string()?,
             rack_id: reader.nullable_string()?,
-            client_id: reader.string()?,
-            client_host: reader.string()?,
-            subscribed_topic_names: reader.array(Reader::string)?,
+            client_id: reader.string("clientId")?,
+            client_host: reader.string("clientHost")?,
+            subscribed_topic_names: reader
+                .array("subscribedTopicNames", |reader| reader.string("subscribedTopicNames element"))?,
             subscribed_topic_regex: reader.nullable_string()?,
             rebalance_timeout_ms: reader.i32()?,
             server_assignor: reader.nullable_string()?,
@@ -851,7 +865,7 @@ impl ClassicMemberMetadata {
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<ClassicMemberMetadata, DecodeError> {
         let record = ClassicMemberMetadata {
             session_timeout_ms: reader.i32()?,
-            supported_protocols: reader.array(|reader| ClassicProtocol::read(reader, version))?,
+            supported_protocols: reader.array("supportedProtocols", |reader| ClassicProtocol::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -883,7 +897,7 @@ pub struct ClassicProtocol {
 
 impl ClassicProtocol {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ClassicProtocol, DecodeError> {
-        let record = ClassicProtocol { name: reader.string()?, metadata: reader.bytes()? };
+        let record = ClassicProtocol { name: reader.string("name")?, metadata: reader.bytes("metadata")? };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -918,7 +932,7 @@ impl Record for ConsumerGroupTargetAssignmentMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ConsumerGroupTargetAssignmentMetadataKey, DecodeError> {
-        let record = ConsumerGroupTargetAssignmentMetadataKey { group_id: reader.string()? };
+        let record = ConsumerGroupTargetAssignmentMetadataKey { group_id: reader.string("groupId")? };
         Ok(record)
     }
 
@@ -1002,7 +1016,10 @@ impl Record for ConsumerGroupTargetAssignmentMemberKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ConsumerGroupTargetAssignmentMemberKey, DecodeError> {
-        let record = ConsumerGroupTargetAssignmentMemberKey { group_id: reader.string()?, member_id: reader.string()? };
+        let record = ConsumerGroupTargetAssignmentMemberKey {
+            group_id: reader.string("groupId")?,
+            member_id: reader.string("memberId")?,
+        };
         Ok(record)
     }
 
@@ -1036,7 +1053,7 @@ impl Record for ConsumerGroupTargetAssignmentMemberValue {
 
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<ConsumerGroupTargetAssignmentMemberValue, DecodeError> {
         let record = ConsumerGroupTargetAssignmentMemberValue {
-            topic_partitions: reader.array(|reader| TopicPartition::read(reader, version))?,
+            topic_partitions: reader.array("topicPartitions", |reader| TopicPartition::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -1066,7 +1083,8 @@ pub struct TopicPartition {
 
 impl TopicPartition {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<TopicPartition, DecodeError> {
-        let record = TopicPartition { topic_id: TopicId(reader.uuid()?), partitions: reader.array(Reader::i32)? };
+        let record =
+            TopicPartition { topic_id: TopicId(reader.uuid()?), partitions: reader.array("partitions", Reader::i32)? };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -1105,8 +1123,10 @@ impl Record for ConsumerGroupCurrentMemberAssignmentKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ConsumerGroupCurrentMemberAssignmentKey, DecodeError> {
-        let record =
-            ConsumerGroupCurrentMemberAssignmentKey { group_id: reader.string()?, member_id: reader.string()? };
+        let record = ConsumerGroupCurrentMemberAssignmentKey {
+            group_id: reader.string("groupId")?,
+            member_id: reader.string("memberId")?,
+        };
         Ok(record)
     }
 
@@ -1147,10 +1167,12 @@ impl Record for ConsumerGroupCurrentMemberAssignmentValue {
             member_epoch: reader.i32()?,
             previous_member_epoch: reader.i32()?,
             state: reader.i8()?,
-            assigned_partitions: reader
-                .array(|reader| ConsumerGroupCurrentMemberAssignmentTopicPartitions::read(reader, version))?,
-            partitions_pending_revocation: reader
-                .array(|reader| ConsumerGroupCurrentMemberAssignmentTopicPartitions::read(reader, version))?,
+            assigned_partitions: reader.array("assignedPartitions", |reader| {
+                ConsumerGroupCurrentMemberAssignmentTopicPartitions::read(reader, version)
+            })?,
+            partitions_pending_revocation: reader.array("partitionsPendingRevocation", |reader| {
+                ConsumerGroupCurrentMemberAssignmentTopicPartitions::read(reader, version)
+            })?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -1205,7 +1227,7 @@ impl ConsumerGroupCurrentMemberAssignmentTopicPartitions {
     ) -> Result<ConsumerGroupCurrentMemberAssignmentTopicPartitions, DecodeError> {
         let mut record = ConsumerGroupCurrentMemberAssignmentTopicPartitions {
             topic_id: TopicId(reader.uuid()?),
-            partitions: reader.array(Reader::i32)?,
+            partitions: reader.array("partitions", Reader::i32)?,
             assignment_epochs: Some(Vec::new()),
         };
         reader.tagged_fields(|reader, tag| {
@@ -1272,7 +1294,8 @@ impl Record for ShareGroupMemberMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ShareGroupMemberMetadataKey, DecodeError> {
-        let record = ShareGroupMemberMetadataKey { group_id: reader.string()?, member_id: reader.string()? };
+        let record =
+            ShareGroupMemberMetadataKey { group_id: reader.string("groupId")?, member_id: reader.string("memberId")? };
         Ok(record)
     }
 
@@ -1321,9 +1344,10 @@ impl Record for ShareGroupMemberMetadataValue {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ShareGroupMemberMetadataValue, DecodeError> {
         let record = ShareGroupMemberMetadataValue {
             rack_id: reader.nullable_string()?,
-            client_id: reader.string()?,
-            client_host: reader.string()?,
-            subscribed_topic_names: reader.array(Reader::string)?,
+            client_id: reader.string("clientId")?,
+            client_host: reader.string("clientHost")?,
+            subscribed_topic_names: reader
+                .array("subscribedTopicNames", |reader| reader.string("subscribedTopicNames element"))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -1373,7 +1397,7 @@ impl Record for ShareGroupMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ShareGroupMetadataKey, DecodeError> {
-        let record = ShareGroupMetadataKey { group_id: reader.string()? };
+        let record = ShareGroupMetadataKey { group_id: reader.string("groupId")? };
         Ok(record)
     }
 
@@ -1440,7 +1464,7 @@ impl Record for ShareGroupTargetAssignmentMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ShareGroupTargetAssignmentMetadataKey, DecodeError> {
-        let record = ShareGroupTargetAssignmentMetadataKey { group_id: reader.string()? };
+        let record = ShareGroupTargetAssignmentMetadataKey { group_id: reader.string("groupId")? };
         Ok(record)
     }
 
@@ -1524,7 +1548,10 @@ impl Record for ShareGroupTargetAssignmentMemberKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ShareGroupTargetAssignmentMemberKey, DecodeError> {
-        let record = ShareGroupTargetAssignmentMemberKey { group_id: reader.string()?, member_id: reader.string()? };
+        let record = ShareGroupTargetAssignmentMemberKey {
+            group_id: reader.string("groupId")?,
+            member_id: reader.string("memberId")?,
+        };
         Ok(record)
     }
 
@@ -1558,7 +1585,7 @@ impl Record for ShareGroupTargetAssignmentMemberValue {
 
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<ShareGroupTargetAssignmentMemberValue, DecodeError> {
         let record = ShareGroupTargetAssignmentMemberValue {
-            topic_partitions: reader.array(|reader| TopicPartition::read(reader, version))?,
+            topic_partitions: reader.array("topicPartitions", |reader| TopicPartition::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -1593,7 +1620,10 @@ impl Record for ShareGroupCurrentMemberAssignmentKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ShareGroupCurrentMemberAssignmentKey, DecodeError> {
-        let record = ShareGroupCurrentMemberAssignmentKey { group_id: reader.string()?, member_id: reader.string()? };
+        let record = ShareGroupCurrentMemberAssignmentKey {
+            group_id: reader.string("groupId")?,
+            member_id: reader.string("memberId")?,
+        };
         Ok(record)
     }
 
@@ -1633,8 +1663,9 @@ impl Record for ShareGroupCurrentMemberAssignmentValue {
             member_epoch: reader.i32()?,
             previous_member_epoch: reader.i32()?,
             state: reader.i8()?,
-            assigned_partitions: reader
-                .array(|reader| ShareGroupCurrentMemberAssignmentTopicPartitions::read(reader, version))?,
+            assigned_partitions: reader.array("assignedPartitions", |reader| {
+                ShareGroupCurrentMemberAssignmentTopicPartitions::read(reader, version)
+            })?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -1675,7 +1706,7 @@ impl ShareGroupCurrentMemberAssignmentTopicPartitions {
     ) -> Result<ShareGroupCurrentMemberAssignmentTopicPartitions, DecodeError> {
         let record = ShareGroupCurrentMemberAssignmentTopicPartitions {
             topic_id: TopicId(reader.uuid()?),
-            partitions: reader.array(Reader::i32)?,
+            partitions: reader.array("partitions", Reader::i32)?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -1714,7 +1745,7 @@ impl Record for ShareGroupStatePartitionMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ShareGroupStatePartitionMetadataKey, DecodeError> {
-        let record = ShareGroupStatePartitionMetadataKey { group_id: reader.string()? };
+        let record = ShareGroupStatePartitionMetadataKey { group_id: reader.string("groupId")? };
         Ok(record)
     }
 
@@ -1748,9 +1779,12 @@ impl Record for ShareGroupStatePartitionMetadataValue {
 
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<ShareGroupStatePartitionMetadataValue, DecodeError> {
         let record = ShareGroupStatePartitionMetadataValue {
-            initializing_topics: reader.array(|reader| TopicPartitionsInfo::read(reader, version))?,
-            initialized_topics: reader.array(|reader| TopicPartitionsInfo::read(reader, version))?,
-            deleting_topics: reader.array(|reader| ShareGroupStatePartitionMetadataTopicInfo::read(reader, version))?,
+            initializing_topics: reader
+                .array("initializingTopics", |reader| TopicPartitionsInfo::read(reader, version))?,
+            initialized_topics: reader
+                .array("initializedTopics", |reader| TopicPartitionsInfo::read(reader, version))?,
+            deleting_topics: reader
+                .array("deletingTopics", |reader| ShareGroupStatePartitionMetadataTopicInfo::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -1787,8 +1821,8 @@ impl TopicPartitionsInfo {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<TopicPartitionsInfo, DecodeError> {
         let record = TopicPartitionsInfo {
             topic_id: TopicId(reader.uuid()?),
-            topic_name: reader.string()?,
-            partitions: reader.array(Reader::i32)?,
+            topic_name: reader.string("topicName")?,
+            partitions: reader.array("partitions", Reader::i32)?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -1827,7 +1861,7 @@ impl ShareGroupStatePartitionMetadataTopicInfo {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ShareGroupStatePartitionMetadataTopicInfo, DecodeError> {
         let record = ShareGroupStatePartitionMetadataTopicInfo {
             topic_id: TopicId(reader.uuid()?),
-            topic_name: reader.string()?,
+            topic_name: reader.string("topicName")?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -1864,8 +1898,10 @@ impl Record for ConsumerGroupRegularExpressionKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ConsumerGroupRegularExpressionKey, DecodeError> {
-        let record =
-            ConsumerGroupRegularExpressionKey { group_id: reader.string()?, regular_expression: reader.string()? };
+        let record = ConsumerGroupRegularExpressionKey {
+            group_id: reader.string("groupId")?,
+            regular_expression: reader.string("regularExpression")?,
+        };
         Ok(record)
     }
 
@@ -1901,7 +1937,7 @@ impl Record for ConsumerGroupRegularExpressionValue {
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ConsumerGroupRegularExpressionValue, DecodeError> {
         let record = ConsumerGroupRegularExpressionValue {
-            topics: reader.array(Reader::string)?,
+            topics: reader.array("topics", |reader| reader.string("topics element"))?,
             version: reader.i64()?,
             timestamp: reader.i64()?,
         };
@@ -1944,7 +1980,7 @@ impl Record for StreamsGroupMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<StreamsGroupMetadataKey, DecodeError> {
-        let record = StreamsGroupMetadataKey { group_id: reader.string()? };
+        let record = StreamsGroupMetadataKey { group_id: reader.string("groupId")? };
         Ok(record)
     }
 
@@ -2063,7 +2099,7 @@ pub struct LastAssignmentConfig {
 
 impl LastAssignmentConfig {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<LastAssignmentConfig, DecodeError> {
-        let record = LastAssignmentConfig { key: reader.string()?, value: reader.string()? };
+        let record = LastAssignmentConfig { key: reader.string("key")?, value: reader.string("value")? };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -2099,7 +2135,10 @@ impl Record for StreamsGroupMemberMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<StreamsGroupMemberMetadataKey, DecodeError> {
-        let record = StreamsGroupMemberMetadataKey { group_id: reader.string()?, member_id: reader.string()? };
+        let record = StreamsGroupMemberMetadataKey {
+            group_id: reader.string("groupId")?,
+            member_id: reader.string("memberId")?,
+        };
         Ok(record)
     }
 
@@ -2159,13 +2198,13 @@ impl Record for StreamsGroupMemberMetadataValue {
         let record = StreamsGroupMemberMetadataValue {
             instance_id: reader.nullable_string()?,
             rack_id: reader.nullable_string()?,
-            client_id: reader.string()?,
-            client_host: reader.string()?,
+            client_id: reader.string("clientId")?,
+            client_host: reader.string("clientHost")?,
             rebalance_timeout_ms: reader.i32()?,
             topology_epoch: reader.i32()?,
-            process_id: reader.string()?,
+            process_id: reader.string("processId")?,
             user_endpoint: reader.nullable_struct(|reader| Endpoint::read(reader, version))?,
-            client_tags: reader.array(|reader| KeyValue::read(reader, version))?,
+            client_tags: reader.array("clientTags", |reader| KeyValue::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -2233,7 +2272,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<Endpoint, DecodeError> {
-        let record = Endpoint { host: reader.string()?, port: reader.u16()? };
+        let record = Endpoint { host: reader.string("host")?, port: reader.u16()? };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -2264,7 +2303,7 @@ pub struct KeyValue {
 
 impl KeyValue {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<KeyValue, DecodeError> {
-        let record = KeyValue { key: reader.string()?, value: reader.string()? };
+        let record = KeyValue { key: reader.string("key")?, value: reader.string("value")? };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -2299,7 +2338,7 @@ impl Record for StreamsGroupTargetAssignmentMetadataKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<StreamsGroupTargetAssignmentMetadataKey, DecodeError> {
-        let record = StreamsGroupTargetAssignmentMetadataKey { group_id: reader.string()? };
+        let record = StreamsGroupTargetAssignmentMetadataKey { group_id: reader.string("groupId")? };
         Ok(record)
     }
 
@@ -2383,7 +2422,10 @@ impl Record for StreamsGroupTargetAssignmentMemberKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<StreamsGroupTargetAssignmentMemberKey, DecodeError> {
-        let record = StreamsGroupTargetAssignmentMemberKey { group_id: reader.string()?, member_id: reader.string()? };
+        let record = StreamsGroupTargetAssignmentMemberKey {
+            group_id: reader.string("groupId")?,
+            member_id: reader.string("memberId")?,
+        };
         Ok(record)
     }
 
@@ -2419,9 +2461,12 @@ impl Record for StreamsGroupTargetAssignmentMemberValue {
 
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<StreamsGroupTargetAssignmentMemberValue, DecodeError> {
         let record = StreamsGroupTargetAssignmentMemberValue {
-            active_tasks: reader.array(|reader| StreamsGroupTargetAssignmentMemberTaskIds::read(reader, version))?,
-            standby_tasks: reader.array(|reader| StreamsGroupTargetAssignmentMemberTaskIds::read(reader, version))?,
-            warmup_tasks: reader.array(|reader| StreamsGroupTargetAssignmentMemberTaskIds::read(reader, version))?,
+            active_tasks: reader
+                .array("activeTasks", |reader| StreamsGroupTargetAssignmentMemberTaskIds::read(reader, version))?,
+            standby_tasks: reader
+                .array("standbyTasks", |reader| StreamsGroupTargetAssignmentMemberTaskIds::read(reader, version))?,
+            warmup_tasks: reader
+                .array("warmupTasks", |reader| StreamsGroupTargetAssignmentMemberTaskIds::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -2456,8 +2501,8 @@ pub struct StreamsGroupTargetAssignmentMemberTaskIds {
 impl StreamsGroupTargetAssignmentMemberTaskIds {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<StreamsGroupTargetAssignmentMemberTaskIds, DecodeError> {
         let record = StreamsGroupTargetAssignmentMemberTaskIds {
-            subtopology_id: reader.string()?,
-            partitions: reader.array(Reader::i32)?,
+            subtopology_id: reader.string("subtopologyId")?,
+            partitions: reader.array("partitions", Reader::i32)?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -2497,7 +2542,10 @@ impl Record for StreamsGroupCurrentMemberAssignmentKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<StreamsGroupCurrentMemberAssignmentKey, DecodeError> {
-        let record = StreamsGroupCurrentMemberAssignmentKey { group_id: reader.string()?, member_id: reader.string()? };
+        let record = StreamsGroupCurrentMemberAssignmentKey {
+            group_id: reader.string("groupId")?,
+            member_id: reader.string("memberId")?,
+        };
         Ok(record)
     }
 
@@ -2542,15 +2590,21 @@ impl Record for StreamsGroupCurrentMemberAssignmentValue {
             member_epoch: reader.i32()?,
             previous_member_epoch: reader.i32()?,
             state: reader.i8()?,
-            active_tasks: reader.array(|reader| StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version))?,
-            standby_tasks: reader.array(|reader| StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version))?,
-            warmup_tasks: reader.array(|reader| StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version))?,
-            active_tasks_pending_revocation: reader
-                .array(|reader| StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version))?,
-            standby_tasks_pending_revocation: reader
-                .array(|reader| StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version))?,
-            warmup_tasks_pending_revocation: reader
-                .array(|reader| StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version))?,
+            active_tasks: reader
+                .array("activeTasks", |reader| StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version))?,
+            standby_tasks: reader
+                .array("standbyTasks", |reader| StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version))?,
+            warmup_tasks: reader
+                .array("warmupTasks", |reader| StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version))?,
+            active_tasks_pending_revocation: reader.array("activeTasksPendingRevocation", |reader| {
+                StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version)
+            })?,
+            standby_tasks_pending_revocation: reader.array("standbyTasksPendingRevocation", |reader| {
+                StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version)
+            })?,
+            warmup_tasks_pending_revocation: reader.array("warmupTasksPendingRevocation", |reader| {
+                StreamsGroupCurrentMemberAssignmentTaskIds::read(reader, version)
+            })?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -2610,8 +2664,8 @@ impl Default for StreamsGroupCurrentMemberAssignmentTaskIds {
 impl StreamsGroupCurrentMemberAssignmentTaskIds {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<StreamsGroupCurrentMemberAssignmentTaskIds, DecodeError> {
         let mut record = StreamsGroupCurrentMemberAssignmentTaskIds {
-            subtopology_id: reader.string()?,
-            partitions: reader.array(Reader::i32)?,
+            subtopology_id: reader.string("subtopologyId")?,
+            partitions: reader.array("partitions", Reader::i32)?,
             assignment_epochs: Some(Vec::new()),
         };
         reader.tagged_fields(|reader, tag| {
@@ -2677,7 +2731,7 @@ impl Record for StreamsGroupTopologyKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<StreamsGroupTopologyKey, DecodeError> {
-        let record = StreamsGroupTopologyKey { group_id: reader.string()? };
+        let record = StreamsGroupTopologyKey { group_id: reader.string("groupId")? };
         Ok(record)
     }
 
@@ -2711,7 +2765,7 @@ impl Record for StreamsGroupTopologyValue {
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<StreamsGroupTopologyValue, DecodeError> {
         let record = StreamsGroupTopologyValue {
             epoch: reader.i32()?,
-            subtopologies: reader.array(|reader| Subtopology::read(reader, version))?,
+            subtopologies: reader.array("subtopologies", |reader| Subtopology::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -2743,7 +2797,7 @@ pub struct TopicConfig {
 
 impl TopicConfig {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<TopicConfig, DecodeError> {
-        let record = TopicConfig { key: reader.string()?, value: reader.string()? };
+        let record = TopicConfig { key: reader.string("key")?, value: reader.string("value")? };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
     }
@@ -2777,10 +2831,10 @@ pub struct StreamsGroupTopologyTopicInfo {
 impl StreamsGroupTopologyTopicInfo {
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<StreamsGroupTopologyTopicInfo, DecodeError> {
         let record = StreamsGroupTopologyTopicInfo {
-            name: reader.string()?,
+            name: reader.string("name")?,
             partitions: reader.i32()?,
             replication_factor: reader.i16()?,
-            topic_configs: reader.array(|reader| TopicConfig::read(reader, version))?,
+            topic_configs: reader.array("topicConfigs", |reader| TopicConfig::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -2822,13 +2876,16 @@ pub struct Subtopology {
 impl Subtopology {
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<Subtopology, DecodeError> {
         let record = Subtopology {
-            subtopology_id: reader.string()?,
-            source_topics: reader.array(Reader::string)?,
-            source_topic_regex: reader.array(Reader::string)?,
-            state_changelog_topics: reader.array(|reader| StreamsGroupTopologyTopicInfo::read(reader, version))?,
-            repartition_sink_topics: reader.array(Reader::string)?,
-            repartition_source_topics: reader.array(|reader| StreamsGroupTopologyTopicInfo::read(reader, version))?,
-            copartition_groups: reader.array(|reader| CopartitionGroup::read(reader, version))?,
+            subtopology_id: reader.string("subtopologyId")?,
+            source_topics: reader.array("sourceTopics", |reader| reader.string("sourceTopics element"))?,
+            source_topic_regex: reader.array("sourceTopicRegex", |reader| reader.string("sourceTopicRegex element"))?,
+            state_changelog_topics: reader
+                .array("stateChangelogTopics", |reader| StreamsGroupTopologyTopicInfo::read(reader, version))?,
+            repartition_sink_topics: reader
+                .array("repartitionSinkTopics", |reader| reader.string("repartitionSinkTopics element"))?,
+            repartition_source_topics: reader
+                .array("repartitionSourceTopics", |reader| StreamsGroupTopologyTopicInfo::read(reader, version))?,
+            copartition_groups: reader.array("copartitionGroups", |reader| CopartitionGroup::read(reader, version))?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)
@@ -2881,9 +2938,9 @@ pub struct CopartitionGroup {
 impl CopartitionGroup {
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<CopartitionGroup, DecodeError> {
         let record = CopartitionGroup {
-            source_topics: reader.array(Reader::i16)?,
-            source_topic_regex: reader.array(Reader::i16)?,
-            repartition_source_topics: reader.array(Reader::i16)?,
+            source_topics: reader.array("sourceTopics", Reader::i16)?,
+            source_topic_regex: reader.array("sourceTopicRegex", Reader::i16)?,
+            repartition_source_topics: reader.array("repartitionSourceTopics", Reader::i16)?,
         };
         reader.tagged_fields(|_, _| Ok(false))?;
         Ok(record)

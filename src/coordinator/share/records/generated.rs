@@ -27,7 +27,7 @@ impl Record for ShareSnapshotKey {
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ShareSnapshotKey, DecodeError> {
         let record = ShareSnapshotKey {
-            group_id: reader.string()?,
+            group_id: reader.string("groupId")?,
             topic_id: TopicId(reader.uuid()?),
             partition: reader.i32()?,
         };
@@ -96,7 +96,7 @@ impl Record for ShareSnapshotValue {
             delivery_complete_count: -1,
             create_timestamp: reader.i64()?,
             write_timestamp: reader.i64()?,
-            state_batches: reader.array(|reader| StateBatch::read(reader, version))?,
+            state_batches: reader.array("stateBatches", |reader| StateBatch::read(reader, version))?,
         };
         reader.tagged_fields(|reader, tag| {
             match tag {
@@ -202,8 +202,11 @@ impl Record for ShareUpdateKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<ShareUpdateKey, DecodeError> {
-        let record =
-            ShareUpdateKey { group_id: reader.string()?, topic_id: TopicId(reader.uuid()?), partition: reader.i32()? };
+        let record = ShareUpdateKey {
+            group_id: reader.string("groupId")?,
+            topic_id: TopicId(reader.uuid()?),
+            partition: reader.i32()?,
+        };
         Ok(record)
     }
 
@@ -260,7 +263,7 @@ impl Record for ShareUpdateValue {
             leader_epoch: LeaderEpoch(reader.i32()?),
             start_offset: reader.i64()?,
             delivery_complete_count: -1,
-            state_batches: reader.array(|reader| StateBatch::read(reader, version))?,
+            state_batches: reader.array("stateBatches", |reader| StateBatch::read(reader, version))?,
         };
         reader.tagged_fields(|reader, tag| {
             match tag {

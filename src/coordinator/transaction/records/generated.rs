@@ -23,7 +23,7 @@ impl Record for TransactionLogKey {
     const FLEXIBLE_FROM: i16 = i16::MAX;
 
     fn read(reader: &mut Reader<'_>, _version: i16) -> Result<TransactionLogKey, DecodeError> {
-        let record = TransactionLogKey { transactional_id: reader.string()? };
+        let record = TransactionLogKey { transactional_id: reader.string("transactionalId")? };
         Ok(record)
     }
 
@@ -211,7 +211,10 @@ pub struct PartitionsSchema {
 
 impl PartitionsSchema {
     fn read(reader: &mut Reader<'_>, version: i16) -> Result<PartitionsSchema, DecodeError> {
-        let record = PartitionsSchema { topic: reader.string()?, partition_ids: reader.array(Reader::i32)? };
+        let record = PartitionsSchema {
+            topic: reader.string("topic")?,
+            partition_ids: reader.array("partitionIds", Reader::i32)?,
+        };
         if version >= 1 {
             reader.tagged_fields(|_, _| Ok(false))?;
         }
