@@ -503,7 +503,7 @@ fn known_bugs_that_are_put_back_are_found() {
     if std::env::var("CRASH_CASE").is_ok() {
         return;
     }
-    const BUGS: [KnownBug; 20] = [
+    const BUGS: [KnownBug; 22] = [
         KnownBug::NoRoomFails,
         KnownBug::DeletedNamesNotSynced,
         KnownBug::StartLeftToNames,
@@ -520,6 +520,8 @@ fn known_bugs_that_are_put_back_are_found() {
         KnownBug::CleanedNotSynced,
         KnownBug::SnapshotTrustedAfterTruncation,
         KnownBug::IndexTrustedAfterCrash,
+        KnownBug::IndexRebuiltInPlace,
+        KnownBug::RebuiltIndexNotSynced,
         KnownBug::SurvivorsCountAsSynced,
         KnownBug::GapNotNoticed,
         KnownBug::EpochNotDurable,

@@ -8,6 +8,7 @@
 //! | any of them with `.deleted` | to be removed |
 //! | with `.cleaned` | compaction was writing it |
 //! | with `.swap` | compaction was done with it, and was putting it in the place of what it replaces |
+//! | an `.index` or `.timeindex` with `.tmp` | was being built anew, to take the place of one that lies. Kafka leaves it alone |
 //!
 //! A name that is none of these belongs to somebody else and is left alone.
 
@@ -49,6 +50,8 @@ pub enum FileState {
     Deleted,
     Cleaned,
     Swap,
+    /// Only indexes: what else has such a name is somebody else's.
+    Temporary,
 }
 
 impl FileState {
@@ -58,6 +61,7 @@ impl FileState {
             FileState::Deleted => ".deleted",
             FileState::Cleaned => ".cleaned",
             FileState::Swap => ".swap",
+            FileState::Temporary => ".tmp",
         }
     }
 }
@@ -85,7 +89,8 @@ impl FileName {
     }
 
     pub fn parse(name: &str) -> Option<FileName> {
-        let (name, state) = [FileState::Deleted, FileState::Cleaned, FileState::Swap]
+        let states = [FileState::Deleted, FileState::Cleaned, FileState::Swap, FileState::Temporary];
+        let (name, state) = states
             .into_iter()
             .find_map(|state| Some((name.strip_suffix(state.suffix())?, state)))
             .unwrap_or((name, FileState::InUse));
@@ -97,6 +102,9 @@ impl FileName {
         let kind = [FileKind::Log, FileKind::OffsetIndex, FileKind::TimeIndex, FileKind::TxnIndex, FileKind::Snapshot]
             .into_iter()
             .find(|kind| kind.extension() == extension)?;
+        if state == FileState::Temporary && !matches!(kind, FileKind::OffsetIndex | FileKind::TimeIndex) {
+            return None;
+        }
         let parsed = FileName { base_offset, kind, state };
         // Only names that this would write: `1.log` is not another name of segment 1.
         (parsed.to_string().strip_suffix(state.suffix()) == Some(name)).then_some(parsed)
@@ -125,6 +133,7 @@ mod tests {
         let deleted = FileName::new(MAX_BASE_OFFSET, FileKind::Log).with_state(FileState::Deleted);
         assert_eq!(deleted.to_string(), "09223372032559808511.log.deleted");
         assert_eq!(FileName::parse(&deleted.to_string()), Some(deleted));
+        assert_eq!(FileName::parse("00000000000000000042.timeindex.tmp"), Some(name.with_state(FileState::Temporary)));
     }
 
     #[test]
@@ -141,6 +150,8 @@ mod tests {
             "09223372036854775807.log",
             "00000000000000000042.log.deleted.deleted",
             "00000000000000000042.log.bak",
+            "00000000000000000042.log.tmp",
+            "00000000000000000042.txnindex.tmp",
             "00000000000000000042",
             ".log",
             "",

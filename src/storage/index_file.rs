@@ -85,6 +85,15 @@ impl<E: Entry> IndexFile<E> {
         Ok(())
     }
 
+    /// The file that `built` has written has taken this one's name.
+    pub fn replaced_by(&self, built: &IndexFile<E>) {
+        let built = built.state.read();
+        assert!(built.tail.is_empty(), "it was written out");
+        let mut state = self.state.write();
+        self.file.reopen();
+        *state = State { on_file: built.on_file, tail: Vec::new(), last: built.last };
+    }
+
     /// Looks at the file if that was not done yet.
     fn load(&self, wait: Wait) -> Result<(), IndexError> {
         if self.state.read().on_file.is_some() {

@@ -35,6 +35,10 @@ pub(super) enum KnownBug {
     CleanedNotSynced,
     /// Producer snapshots survive the truncation of what they know of.
     SnapshotTrustedAfterTruncation,
+    /// An index that lies is built anew in its place, entry by entry.
+    IndexRebuiltInPlace,
+    /// An index that was built anew takes the place of the old one before it is on disk.
+    RebuiltIndexNotSynced,
     /// After a crash the last entry of an index is believed.
     IndexTrustedAfterCrash,
     /// What a killed process has written, and not synced, counts as synced.

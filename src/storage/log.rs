@@ -44,7 +44,7 @@ use crate::storage::producer_state::{
     ProducerStateConfig, ProducerStateError, ProducerStateManager, TransactionVersion, VerificationGuard,
 };
 use crate::storage::recovery::{DamagePolicy, RecoveryProgress, RecoveryReport};
-use crate::storage::segment::{BatchPosition, LogSegment};
+use crate::storage::segment::{BatchPosition, LastIndexEntry, LogSegment};
 use crate::storage::slice::LogSlice;
 use crate::types::{LeaderEpoch, Offset, ProducerId, TopicPartition};
 
@@ -309,7 +309,7 @@ pub(in crate::storage) struct ActiveSegment {
     pub(super) roll_jitter_ms: i64,
     /// The largest timestamp in the first batch; `None`: not read yet, or there is no batch.
     pub(super) first_timestamp: Option<i64>,
-    pub(super) bytes_since_index_entry: u64,
+    pub(super) last_index_entry: LastIndexEntry,
     /// Bytes that the system was told to write out.
     pub(super) written_back: u64,
     /// Bytes that blocks were reserved for, counted from the start of the file.
@@ -323,7 +323,7 @@ impl ActiveSegment {
             created_ms: now_ms,
             roll_jitter_ms: if jitter_ms > 0 { rand::random_range(0..jitter_ms) } else { 0 },
             first_timestamp: None,
-            bytes_since_index_entry: 0,
+            last_index_entry: LastIndexEntry::at(size),
             written_back: size,
             // What is reserved in full is given back as what is reserved bit by bit.
             reserved: if config.preallocate { config.segment_bytes.max(0) as u64 } else { 0 },

@@ -118,6 +118,11 @@ impl OffsetIndex {
         self.entries.truncate(kept.map_or(0, |(n, _)| n + 1))
     }
 
+    /// The file of `built`, which is trimmed, has taken this one's name.
+    pub fn replaced_by(&self, built: &OffsetIndex) {
+        self.entries.replaced_by(&built.entries);
+    }
+
     pub fn reset(&self) -> io::Result<()> {
         self.entries.reset()
     }

@@ -50,7 +50,7 @@ use crate::storage::log::{
 };
 use crate::storage::producer_state::ProducerStateManager;
 use crate::storage::scan::{Frame, HeaderScan, ScanError};
-use crate::storage::segment::{LogSegment, txn_io};
+use crate::storage::segment::{LastIndexEntry, LogSegment, txn_io};
 use crate::storage::txn_index::AbortedTxn;
 use crate::types::{LeaderEpoch, Offset};
 
@@ -133,8 +133,8 @@ struct Recovery<'a> {
     swapped: BTreeSet<Offset>,
     /// Segments without a batch of a producer that is known still: they were read from their start on, or all is too old.
     without_producers: BTreeSet<Offset>,
-    /// Where the last segment's last index entry points.
-    last_indexed: u64,
+    /// Of the last segment.
+    last_index_entry: LastIndexEntry,
     log_end_offset: Offset,
     /// Of the batches that were checked so far.
     latest_epoch: LeaderEpoch,
@@ -174,7 +174,7 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
         lost_txn_indexes: BTreeSet::new(),
         swapped: BTreeSet::new(),
         without_producers: BTreeSet::new(),
-        last_indexed: 0,
+        last_index_entry: LastIndexEntry::default(),
         log_end_offset: Offset(0),
         latest_epoch: LeaderEpoch::UNKNOWN,
         recovery_point: params.recovery_point,
@@ -221,7 +221,7 @@ impl Recovery<'_> {
             let segment = LogSegment::create(&self.context.files, &self.dir, wanted)?;
             self.segments.push(Arc::new(segment));
             self.log_end_offset = wanted;
-            self.last_indexed = 0;
+            self.last_index_entry = LastIndexEntry::default();
             self.lost_txn_indexes.clear();
             self.has_new_names = true;
         }
@@ -448,7 +448,7 @@ impl Recovery<'_> {
         };
         let first_unstable = producers.first_unstable_offset().map_or(-1, |first| first.max(log_start_offset).0);
         let mut active_state = ActiveSegment::new(now_ms, &self.params.config, size);
-        active_state.bytes_since_index_entry = size - self.last_indexed.min(size);
+        active_state.last_index_entry = self.last_index_entry;
         let end = LogEnd { offset: end, segment_base_offset: active.base_offset(), position: size };
         let log = Arc::new_cyclic(|this| Log {
             this: this.clone(),

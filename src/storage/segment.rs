@@ -9,6 +9,7 @@
 //! readers ([`damage`]).
 
 mod damage;
+mod last_index_entry;
 mod read;
 mod rebuild;
 
@@ -27,6 +28,8 @@ use crate::storage::index_file::IndexError;
 use crate::storage::log::{ReadError, Wait};
 use crate::storage::offset_index::{OffsetIndex, OffsetPosition};
 use crate::storage::segment::damage::Damage;
+pub(super) use crate::storage::segment::last_index_entry::LastIndexEntry;
+use crate::storage::segment::rebuild::Attempts;
 pub(super) use crate::storage::segment::rebuild::IndexRebuild;
 use crate::storage::time_index::{TimeIndex, TimestampEntry};
 use crate::storage::txn_index::{self, AbortedTxn, TransactionIndex, TxnIndexError};
@@ -54,15 +57,12 @@ pub(super) struct LogSegment {
     /// Bytes that readers may see.
     size: AtomicU64,
     max_timestamp: Mutex<MaxTimestamp>,
-    /// An index was caught lying: it is not to be asked.
+    /// An index was caught lying, or is missing: it is not to be asked.
     distrusts_index: AtomicBool,
     /// See [`IndexRebuild`].
-    has_rebuild: AtomicBool,
+    rebuilds: Mutex<Attempts>,
     damage: Damage,
 }
-
-/// After how many bytes an index gets the next entry that is built anew in a truncation: what `index.interval.bytes` is by default.
-const REBUILT_INDEX_INTERVAL: u64 = 4096;
 
 /// Most segments have no transaction index, and most of those that have are never asked for it.
 enum TxnIndexSlot {
@@ -129,7 +129,7 @@ impl LogSegment {
             size: AtomicU64::new(0),
             max_timestamp: Mutex::new(MaxTimestamp::Known(None)),
             distrusts_index: AtomicBool::new(false),
-            has_rebuild: AtomicBool::new(false),
+            rebuilds: Mutex::default(),
             damage: Damage::default(),
         })
     }
@@ -155,8 +155,8 @@ impl LogSegment {
             txn_index: Mutex::new(if found.txn_index { TxnIndexSlot::OnDisk } else { TxnIndexSlot::Absent }),
             size: AtomicU64::new(size),
             max_timestamp: Mutex::new(MaxTimestamp::NotRead),
-            distrusts_index: AtomicBool::new(false),
-            has_rebuild: AtomicBool::new(false),
+            distrusts_index: AtomicBool::new(size > 0 && !(found.offset_index && found.time_index)),
+            rebuilds: Mutex::default(),
             damage: Damage::default(),
         }
     }
@@ -308,12 +308,14 @@ impl LogSegment {
         self.with_txn_index(false, |index| index.map_or(Ok(()), |index| index.truncate_to(offset)))
     }
 
-    /// Removes everything from `position`, where the batch that begins at `offset` or the first behind it stands. An index that
-    /// lies is built anew. Returns whether the transaction index is still to be: it was damaged, and is gone.
+    /// Removes everything from `position`, where the batch that begins at `offset` or the first behind it stands. Indexes that
+    /// lie are left to be built anew. Returns whether the transaction index is to be: it was damaged, and is gone.
     pub fn truncate(&self, offset: Offset, position: u64) -> Result<bool, ReadError> {
-        match self.truncate_indexes(offset, position) {
-            Err(IndexError::Corrupt(reason)) => self.distrust(&reason),
-            truncated => truncated.map_err(|error| self.index_damaged(error))?,
+        if !self.distrusts_index() {
+            match self.truncate_indexes(offset, position) {
+                Err(IndexError::Corrupt(reason)) => self.distrust(&reason),
+                truncated => truncated.map_err(|error| self.index_damaged(error))?,
+            }
         }
         let txn_index = self.with_txn_index(false, |index| index.map_or(Ok(()), |index| index.truncate_to(offset)));
         let lacks_txn_index = match txn_index.map_err(|error| self.txn_damaged(error)) {
@@ -333,9 +335,6 @@ impl LogSegment {
             self.log.written();
             Ok(())
         })?;
-        if self.distrusts_index() {
-            self.rebuild_indexes(REBUILT_INDEX_INTERVAL)?;
-        }
         let max_timestamp = self.find_max_timestamp()?;
         *self.max_timestamp.lock() = MaxTimestamp::Known(max_timestamp);
         Ok(lacks_txn_index)

@@ -281,7 +281,8 @@ impl LogCheck<'_> {
                     let what = "an exchange of segments was interrupted";
                     self.found.findings.push(Finding::fault(name, None, what, Remedy::Complete));
                 }
-                (FileState::Deleted | FileState::Cleaned, ..) | (FileState::InUse, FileKind::Log, _) => {}
+                (FileState::Deleted | FileState::Cleaned | FileState::Temporary, ..)
+                | (FileState::InUse, FileKind::Log, _) => {}
                 (FileState::InUse, FileKind::Snapshot, _) => snapshots.push(name.base_offset),
                 (FileState::InUse, FileKind::OffsetIndex, Some(files)) => files.offset_index = true,
                 (FileState::InUse, FileKind::TimeIndex, Some(files)) => files.time_index = true,
@@ -297,6 +298,7 @@ impl LogCheck<'_> {
         for (state, what) in [
             (FileState::Deleted, "waits for its deletion"),
             (FileState::Cleaned, "is left of a compaction that did not finish"),
+            (FileState::Temporary, "is an index that was being built anew"),
         ] {
             let mut left = names.iter().filter(|name| name.state == state);
             if let Some(first) = left.next() {

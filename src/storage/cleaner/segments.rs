@@ -16,6 +16,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use thiserror::Error;
 
+use crate::config::TopicConfig;
 use crate::record::batch::{BatchError, RecordBatch};
 use crate::record::record::Records;
 use crate::storage::cleaner::filter::{BatchFilter, LastRecord, Round, decompress};
@@ -28,7 +29,7 @@ use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::append::index_io;
 use crate::storage::log::read::find_aborted;
 use crate::storage::log::{ChangeError, Log, ReadError, Wait};
-use crate::storage::segment::{LogSegment, txn_io};
+use crate::storage::segment::{LastIndexEntry, LogSegment, txn_io};
 use crate::storage::throttler::Throttler;
 use crate::storage::time_index::TimestampEntry;
 use crate::storage::{offset_index, time_index};
@@ -369,7 +370,7 @@ impl Cleaner {
         stats: &mut CleanStats,
     ) -> Result<bool, CleanError> {
         let config = target.log.config();
-        let mut writer = CleanedWriter::new(cleaned, config.index_interval_bytes.max(0) as u64);
+        let mut writer = CleanedWriter::new(cleaned, &config);
         let mut is_unchanged = true;
         for source in sources {
             let file = source.file().map_err(CleanError::Io)?;
@@ -400,8 +401,7 @@ impl Cleaner {
                     stats.records_written += filtered.records_written;
                     stats.records_without_key += filtered.records_without_key;
                     if let Some(header) = filtered.written {
-                        let timestamp = header.max_timestamp();
-                        writer.index(header.last_offset(), timestamp, start as u64, header.size_in_bytes() as u64)?;
+                        writer.index(header.last_offset(), header.max_timestamp(), start as u64)?;
                     }
                     if let Some(aborted) = filtered.retained_abort {
                         cleaned.append_aborted(&aborted).map_err(txn_io).map_err(disk_error)?;
@@ -529,26 +529,26 @@ struct CleanedWriter<'a> {
     segment: &'a LogSegment,
     /// What is to be written yet. It is this segment's alone: when a cleaning ends early, it goes with it.
     output: Vec<u8>,
-    index_interval: u64,
-    since_index_entry: u64,
+    config: &'a TopicConfig,
+    last_index_entry: LastIndexEntry,
     written_back: u64,
 }
 
 impl<'a> CleanedWriter<'a> {
-    fn new(segment: &'a LogSegment, index_interval: u64) -> CleanedWriter<'a> {
-        CleanedWriter { segment, output: Vec::new(), index_interval, since_index_entry: 0, written_back: 0 }
+    fn new(segment: &'a LogSegment, config: &'a TopicConfig) -> CleanedWriter<'a> {
+        let last_index_entry = LastIndexEntry::default();
+        CleanedWriter { segment, output: Vec::new(), config, last_index_entry, written_back: 0 }
     }
 
     /// Notes a batch that stands at `at` in what is going to be written.
-    fn index(&mut self, last_offset: Offset, timestamp: i64, at: u64, size: u64) -> Result<(), CleanError> {
+    fn index(&mut self, last_offset: Offset, timestamp: i64, at: u64) -> Result<(), CleanError> {
         let entry = TimestampEntry { timestamp, offset: last_offset };
         self.segment.observe_timestamp(entry).map_err(index_io).map_err(disk_error)?;
-        if self.since_index_entry > self.index_interval {
-            let position = self.segment.size() + at;
+        let position = self.segment.size() + at;
+        if self.last_index_entry.is_next_due(position, self.config) {
             self.segment.append_index_entries(last_offset, position).map_err(index_io).map_err(disk_error)?;
-            self.since_index_entry = 0;
+            self.last_index_entry = LastIndexEntry::at(position);
         }
-        self.since_index_entry += size;
         Ok(())
     }
 

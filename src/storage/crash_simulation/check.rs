@@ -5,7 +5,7 @@
 //! - What was flushed is there, from the log's start on. After a kill everything is.
 //! - What is missing in the middle was reported; where other replicas have the records, nothing is.
 //! - The log does not begin before what a checkpoint says, nor behind what was asked for.
-//! - Producers, epochs, aborted transactions, places and times are those of the batches found.
+//! - Producers, epochs, aborted transactions, places and times are those of the batches found; no index is believed that lies.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -20,6 +20,7 @@ use crate::storage::crash_simulation::model::{
     Doubt, Entry, Kind, PRODUCERS, Partition, ProducerView, Role, UNKNOWN, Written, producers_after,
 };
 use crate::storage::disk::Disk;
+use crate::storage::index_file::IndexError;
 use crate::storage::log::{Log, Wait};
 use crate::storage::recovery::{DamagePolicy, RecoveryReport};
 use crate::storage::simulated_disk::Crash;
@@ -79,6 +80,7 @@ impl Partition {
         self.check_producers(log)?;
         self.check_epochs(log, &found)?;
         self.check_committed(log, &found)?;
+        check_indexes(log)?;
         check_places(log, &found, random)?;
         check_times(log, &found, random)?;
         self.gaps = gaps(&found, start, end);
@@ -436,6 +438,43 @@ fn read_committed(log: &Log, bound: Offset) -> Check<Vec<i64>> {
         }
     }
     Ok(all)
+}
+
+/// All that the indexes say is so.
+fn check_indexes(log: &Log) -> Check {
+    for segment in log.segments.load().iter() {
+        let base_offset = segment.base_offset();
+        let file = segment.file().map_err(|error| error.to_string())?;
+        let mut walk = segment.readable(&*file, 0, segment.size(), Wait::ForDisk);
+        let (mut at, mut times, mut max) = (BTreeMap::new(), BTreeMap::new(), None);
+        while let Some((position, frame)) = walk.next().map_err(|error| error.to_string())? {
+            at.insert(position, frame.last_offset());
+            times.insert(frame.last_offset(), frame.max_timestamp());
+            max = max.max(Some(frame.max_timestamp()));
+        }
+        let lies = |what: String| Err(IndexError::Corrupt(what));
+        let checked = match segment.distrusts_index() {
+            true => Ok(()),
+            false => segment
+                .offset_index()
+                .try_for_each(|entry| match at.get(&entry.position.into()) == Some(&entry.offset) {
+                    true => Ok(()),
+                    false => lies(format!("{entry:?}")),
+                })
+                .and_then(|()| {
+                    segment.time_index().try_for_each(|entry| {
+                        match times.get(&entry.offset) == Some(&entry.timestamp) {
+                            true => Ok(()),
+                            false => lies(format!("{entry:?}")),
+                        }
+                    })
+                }),
+        };
+        checked.map_err(|what| format!("an index of the segment {base_offset} says {what}"))?;
+        let found = segment.max_timestamp().map_err(|error| error.to_string())?.map(|max| max.timestamp);
+        ensure(found == max, || format!("the segment {base_offset} is said to go up to {found:?}, not {max:?}"))?;
+    }
+    Ok(())
 }
 
 /// Reading from anywhere begins where it should, by the indexes.

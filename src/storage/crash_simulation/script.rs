@@ -60,6 +60,10 @@ pub enum Step {
     Clean {
         partition: usize,
     },
+    /// The indexes of all segments that take no more are taken for wrong, and built anew by a job.
+    DistrustIndexes {
+        partition: usize,
+    },
     /// The topic is deleted, and made again.
     Recreate {
         partition: usize,
@@ -73,6 +77,10 @@ pub enum Step {
     },
     /// An orderly restart.
     Restart,
+    /// As that, but somebody removes the indexes before the start.
+    RestartWithoutIndexes {
+        partition: usize,
+    },
     /// The process is killed, or the power goes, between two steps.
     Kill,
     PowerLoss,
@@ -93,10 +101,11 @@ impl Step {
             StartAnew { .. } => "start anew",
             NewEpoch { .. } => "new epoch",
             Clean { .. } => "compaction",
+            DistrustIndexes { .. } => "distrust indexes",
             Recreate { .. } => "delete topic, make anew",
             CheckpointRecoveryPoints | CheckpointStarts | CheckpointOthers => "checkpoint",
             Background { .. } => "jobs",
-            Restart | Kill | PowerLoss => "shutdown",
+            Restart | RestartWithoutIndexes { .. } | Kill | PowerLoss => "shutdown",
         }
     }
 }
@@ -334,6 +343,35 @@ pub fn short() -> Vec<(&'static str, Role, Vec<Step>)> {
             ],
         ),
         (
+            "indexes that are built anew",
+            Role::Leader,
+            vec![
+                append(2, 4),
+                append(3, 3),
+                append(2, 2),
+                append(3, 4),
+                Roll { partition: p },
+                append(2, 3),
+                append(3, 2),
+                append(2, 4),
+                Roll { partition: p },
+                append(2, 1),
+                Flush { partition: p },
+                DONE,
+                CheckpointRecoveryPoints,
+                DistrustIndexes { partition: p },
+                DONE,
+                append(3, 2),
+                DistrustIndexes { partition: p },
+                Restart,
+                DistrustIndexes { partition: p },
+                DONE,
+                append(2, 2),
+                RestartWithoutIndexes { partition: p },
+                append(3, 2),
+            ],
+        ),
+        (
             "a topic of the same name",
             Role::Leader,
             vec![
@@ -364,10 +402,11 @@ fn random_step(random: &mut SmallRng, roles: &[Role]) -> Step {
     let partition = random.random_range(0..roles.len());
     let who = random.random_range(0..4);
     match random.random_range(0..100) {
-        0..40 => {
+        0..39 => {
             let transactional = who < 2 && random.random_bool(0.6);
             Append { partition, who, count: random.random_range(1..5), transactional }
         }
+        39..40 => DistrustIndexes { partition },
         40..48 => EndTransaction { partition, who: who % 2, committed: random.random_bool(0.5) },
         48..50 => Retry { partition, who: who % 3 },
         50..55 => Roll { partition },
@@ -388,7 +427,8 @@ fn random_step(random: &mut SmallRng, roles: &[Role]) -> Step {
             (Role::Follower, _) => NewEpoch { partition },
         },
         93..95 => NewEpoch { partition },
-        95..97 => Restart,
+        95..96 => Restart,
+        96..97 => [Restart, RestartWithoutIndexes { partition }][random.random_range(0..2)],
         97..98 => Kill,
         98..99 => PowerLoss,
         _ => Retention { partition },

@@ -24,6 +24,7 @@ use crate::storage::crash_simulation::model::{Doubt, Entry, Kind, PRODUCERS, Par
 use crate::storage::crash_simulation::script::Step;
 use crate::storage::disk::Disk;
 use crate::storage::file_cache::FileCache;
+use crate::storage::file_name::{FileKind, FileName};
 use crate::storage::log::{AppendContext, AppendInfo, ChangeError, Log, LogContext};
 use crate::storage::manager::{HostedPartition, LoadEvent, LogLookupError, LogManager, LogManagerConfig, NewLog};
 use crate::storage::producer_state::ProducerStateConfig;
@@ -266,6 +267,23 @@ impl World {
         self.start()
     }
 
+    fn restart_without_indexes(&mut self, n: usize) -> Outcome {
+        self.close()?;
+        self.disk.hold(true);
+        let dir = Path::new(ROOT).join(self.partitions[n].topic_partition.to_string());
+        let removed = self.disk.list(&dir).and_then(|entries| {
+            let names = entries.iter().filter_map(|entry| FileName::parse(entry.name.to_str()?));
+            let is_index = |name: &FileName| matches!(name.kind, FileKind::OffsetIndex | FileKind::TimeIndex);
+            names.filter(is_index).try_for_each(|name| self.disk.remove_file(&name.path_in(&dir)))?;
+            self.disk.sync_dir(&dir)
+        });
+        self.disk.hold(false);
+        removed.map_err(|error| Halt::Violation(error.to_string()))?;
+        // The start reports what it repairs.
+        self.ended_by = Some(Crash::Kill);
+        self.start()
+    }
+
     /// Ends in order, and makes sure that nothing depends on power from then on.
     pub fn close(&mut self) -> Outcome {
         let end = |partition: &Partition| (partition.topic_partition.clone(), Offset(partition.end));
@@ -472,6 +490,13 @@ impl World {
                 cleaner::clean_now(&log, log.log_end_offset());
                 Ok(())
             }
+            Step::DistrustIndexes { partition } => {
+                let log = self.open_log(partition)?;
+                let segments = log.segments.load_full();
+                let sealed = segments.split_last().map_or(&[][..], |(_, sealed)| sealed);
+                sealed.iter().for_each(|segment| log.distrust(segment, "so it is told"));
+                Ok(())
+            }
             Step::Recreate { partition } => self.recreate(partition),
             Step::CheckpointRecoveryPoints => {
                 self.manager()?.checkpoint_recovery_points();
@@ -495,6 +520,7 @@ impl World {
                 Ok(())
             }
             Step::Restart => self.restart(),
+            Step::RestartWithoutIndexes { partition } => self.restart_without_indexes(partition),
             Step::Kill | Step::PowerLoss => {
                 let is_kill = step == Step::Kill && self.can_be_killed();
                 self.crash(if is_kill { Crash::Kill } else { Crash::PowerLoss });

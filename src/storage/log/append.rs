@@ -22,7 +22,7 @@ use crate::storage::log::{
     ActiveSegment, AppendContext, AppendError, AppendInfo, Log, LogEnd, OPEN, ReadError, Wait, Writer,
 };
 use crate::storage::producer_state::{Analysis, BatchKind, EndTransactionMarker, ProducerBatch, ProducerUpdates};
-use crate::storage::segment::{BatchPosition, LogSegment, txn_io};
+use crate::storage::segment::{BatchPosition, LastIndexEntry, LogSegment, txn_io};
 use crate::storage::time_index::TimestampEntry;
 use crate::storage::txn_index::AbortedTxn;
 use crate::storage::validate::{AppendOrigin, ValidatedRecords};
@@ -223,18 +223,16 @@ impl Log {
         config: &TopicConfig,
         start: u64,
     ) -> io::Result<()> {
-        let interval = config.index_interval_bytes.max(0) as u64;
         let mut position = start;
         for batch in &records.batches {
             let (header, size) = (&batch.header, batch.size_in_bytes() as u64);
             let last_offset = header.last_offset();
             let timestamp = TimestampEntry { timestamp: header.max_timestamp(), offset: last_offset };
             segment.observe_timestamp(timestamp).map_err(index_io)?;
-            if active.bytes_since_index_entry > interval {
+            if active.last_index_entry.is_next_due(position, config) {
                 segment.append_index_entries(last_offset, position).map_err(index_io)?;
-                active.bytes_since_index_entry = 0;
+                active.last_index_entry = LastIndexEntry::at(position);
             }
-            active.bytes_since_index_entry += size;
             let batch = BatchPosition { base_offset: header.base_offset(), last_offset, position, size };
             self.recent.lock().push(segment.base_offset(), batch);
             position += size;

@@ -490,7 +490,11 @@ impl Log {
             self.context.disk.sync_dir(&self.dir.path())?;
         }
         if position < active.size() {
-            if active.truncate(end, position).map_err(read_io)? {
+            let lacks_txn_index = active.truncate(end, position).map_err(read_io)?;
+            if active.distrusts_index() {
+                active.rebuild_indexes_in_place(&self.config.load()).map_err(read_io)?;
+            }
+            if lacks_txn_index {
                 self.index_aborted_anew(writer, active, end)?;
             }
             // It lies below the recovery point from now on: nobody would look for what a crash brings back of it.

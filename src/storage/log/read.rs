@@ -5,13 +5,16 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::BytesMut;
+use tracing::{debug, info, warn};
 
 use crate::record::batch::{BatchHeader, HEADER_SIZE, NO_TIMESTAMP};
 use crate::record::record::RecordStream;
 use crate::storage::background::Lane;
 use crate::storage::index_file::IndexError;
+use crate::storage::log::change::ignore_missing;
 use crate::storage::log::{AbortedTransaction, Log, LogEnd, LogPosition, LogRead, ReadError, TimestampOffset, Wait};
 use crate::storage::scan::{Frame, HeaderScan};
 use crate::storage::segment::{BatchPosition, IndexRebuild, LogSegment};
@@ -168,7 +171,8 @@ impl Log {
         done
     }
 
-    fn distrust(&self, segment: &Arc<LogSegment>, reason: &str) {
+    /// An index of the segment was caught lying.
+    pub(in crate::storage) fn distrust(&self, segment: &Arc<LogSegment>, reason: &str) {
         segment.distrust(reason);
         self.rebuild_indexes_later(segment);
     }
@@ -179,13 +183,18 @@ impl Log {
         if self.active_segment().base_offset() <= segment.base_offset() {
             return;
         }
-        let Some(mut rebuild) = IndexRebuild::begin(segment) else { return };
+        let Some(mut rebuild) = IndexRebuild::begin(segment, self.context.clock.monotonic()) else { return };
         let this = self.this.clone();
         self.context.background.run_if_idle(Lane::Housekeeping, move || {
             let Some(log) = this.upgrade() else { return };
-            if let Err(error) = log.rebuild_indexes(&mut rebuild) {
-                let base_offset = rebuild.segment().base_offset();
-                tracing::warn!(partition = %log.topic_partition, segment = %base_offset, %error, "cannot rebuild the index of a segment");
+            let (partition, segment) = (&log.topic_partition, rebuild.segment().base_offset());
+            match (log.rebuild_indexes(&mut rebuild), rebuild.is_repeated()) {
+                (Ok(()), false) => {}
+                (Ok(()), true) => info!(%partition, %segment, "rebuilt the index of a segment"),
+                (Err(error), false) => {
+                    warn!(%partition, %segment, %error, "cannot rebuild the index of a segment; trying again later");
+                }
+                (Err(error), true) => debug!(%partition, %segment, %error, "cannot rebuild the index of a segment"),
             }
         });
     }
@@ -198,7 +207,13 @@ impl Log {
         if !is_sealed || self.is_offline() || !rebuild.segment().distrusts_index() {
             return Ok(());
         }
-        rebuild.run(self.config.load().index_interval_bytes.max(0) as u64)
+        rebuild.run(&self.config.load())?;
+        self.has_unsynced_names.store(true, Ordering::Release);
+        // Else a power loss brings back the ones that lie.
+        ignore_missing(self.sync_new_names()).map_err(|error| {
+            self.disk_failed(&error);
+            ReadError::Io(error)
+        })
     }
 
     // --- by time -----------------------------------------------------------------------------------------------

@@ -13,13 +13,14 @@ use crate::record::batch::{RecordBatch, batches};
 use crate::record::builder::RecordBatchBuilder;
 use crate::record::control::{ControlRecord, EndTxnMarker};
 use crate::storage::disk::OpenMode;
-use crate::storage::faulty_disk::{Faults, FaultyDisk};
+use crate::storage::faulty_disk::{Call, Faults, FaultyDisk};
 use crate::storage::validate::{AppendOrigin, ValidatedBatch, ValidatedRecords};
 use crate::types::ProducerEpoch;
 
 mod crashes;
 mod damage;
 mod durability;
+mod indexes;
 mod model;
 mod reads;
 mod room;

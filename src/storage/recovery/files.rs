@@ -5,6 +5,7 @@
 //! - `.cleaned`: compaction had not finished writing it: removed, and so are the `.swap` files from its offset on, which
 //!   belong to the same, unfinished, exchange.
 //! - `.swap`: compaction had finished: the segments that it replaces are removed, and it takes their place.
+//! - `.tmp` of an index: it was being built anew beside the one in use: removed.
 //! - an index without its segment: removed.
 //! - what is no file: where records should be, the log is not opened; else it is set aside, and made anew.
 
@@ -44,7 +45,7 @@ impl Recovery<'_> {
             names.iter().filter(|name| name.state == FileState::Cleaned).map(|name| name.base_offset).min();
         let is_unfinished = |name: &FileName| match name.state {
             FileState::InUse => false,
-            FileState::Deleted | FileState::Cleaned => true,
+            FileState::Deleted | FileState::Cleaned | FileState::Temporary => true,
             FileState::Swap => first_cleaned.is_some_and(|first| name.base_offset >= first),
         };
         for name in names.extract_if(.., |name| is_unfinished(name)) {

@@ -9,11 +9,12 @@ use crate::storage::disk::{DiskFile, OpenMode, is_full};
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::index_file::IndexError;
 use crate::storage::known_bugs::{self, KnownBug};
-use crate::storage::log::Wait;
 use crate::storage::log::append::index_io;
+use crate::storage::log::{ReadError, Wait};
+use crate::storage::offset_index::OffsetPosition;
 use crate::storage::recovery::{DamagePolicy, Recovery, RecoveryStep, TakenOut};
 use crate::storage::scan::{Frame, FullScan, HeaderScan, ScanError};
-use crate::storage::segment::LogSegment;
+use crate::storage::segment::{LastIndexEntry, LogSegment};
 use crate::storage::time_index::TimestampEntry;
 use crate::types::{LeaderEpoch, Offset};
 
@@ -23,10 +24,18 @@ struct Start {
     position: u64,
     /// The first batch begins at this offset or behind it.
     offset: Offset,
-    /// Where the last index entry points.
-    last_indexed: u64,
+    last_index_entry: LastIndexEntry,
     /// The last offset of the batch at `position`, by that entry.
     named: Option<Offset>,
+    /// Whether the batches get index entries. Else the indexes are built anew when all is read and repaired.
+    is_indexed: bool,
+}
+
+impl Start {
+    /// With its first byte, where the first batch is to begin at `offset` or behind it.
+    fn of_segment(offset: Offset) -> Start {
+        Start { position: 0, offset, last_index_entry: LastIndexEntry::default(), named: None, is_indexed: true }
+    }
 }
 
 /// What was found in a segment.
@@ -35,7 +44,8 @@ pub(super) struct Checked {
     pub(super) next_offset: Offset,
     /// Stretches that hold no whole batch.
     pub(super) damaged: Vec<Damage>,
-    last_indexed: u64,
+    last_index_entry: LastIndexEntry,
+    is_indexed: bool,
     /// Of the last batch that has one, here or before.
     latest_epoch: LeaderEpoch,
     /// Where the first batch is that reaches into the next segment, and the offset behind what is before it.
@@ -166,17 +176,24 @@ impl Recovery<'_> {
         if segment.size() == 0 || missing.iter().all(|(missing, _)| !missing) {
             return Ok(());
         }
-        for (_, kind) in missing.iter().filter(|(missing, _)| *missing) {
-            self.repaired(FileName::new(segment.base_offset(), *kind), "missing", "built it anew");
-        }
         self.has_new_names = true;
         // A wrong name makes no damage of its records: they can be read.
         let floor = Offset(0);
-        let start = self.start_over(&segment, floor)?;
+        self.without_producers.insert(segment.base_offset());
+        // Indexes that are there are believed by the next start, if this one does not come to its end.
+        let start = Start { is_indexed: false, ..Start::of_segment(floor) };
         let checked = self.scan(&segment, start, 0, DamagePolicy::KeepReadable)?;
         // It was not touched by a crash: whatever is damaged, what follows is none the worse for it.
         self.repair(&segment, floor, checked, DamagePolicy::KeepReadable)?;
-        segment.seal().map_err(index_io)?;
+        let done = match segment.rebuild_indexes(&self.params.config) {
+            Ok(()) => "built it anew",
+            // A segment can be read without.
+            Err(ReadError::Io(error)) if is_full(&error) => "there is no room for it; a later read builds it anew",
+            Err(error) => return Err(super::unreadable(error)),
+        };
+        for (_, kind) in missing.iter().filter(|(missing, _)| *missing) {
+            self.repaired(FileName::new(segment.base_offset(), *kind), "missing", done);
+        }
         if !self.params.clean_shutdown {
             // Whatever took these files may have taken that one; nobody can tell that it is missing.
             self.lost_txn_indexes.insert(segment.base_offset());
@@ -216,7 +233,7 @@ impl Recovery<'_> {
         let is_damaged = !checked.damaged.is_empty();
         self.log_end_offset = checked.next_offset;
         self.latest_epoch = checked.latest_epoch;
-        self.last_indexed = checked.last_indexed;
+        self.last_index_entry = checked.last_index_entry;
         self.repair(&segment, floor, checked, self.params.damage)?;
         if !is_last || !self.params.clean_shutdown {
             // The indexes of the last segment go on being written to; what a crash left behind them must not stay.
@@ -235,7 +252,7 @@ impl Recovery<'_> {
         segment.reset_indexes().map_err(super::unreadable)?;
         // Until one is met.
         self.without_producers.insert(segment.base_offset());
-        Ok(Start { position: 0, offset: floor, last_indexed: 0, named: None })
+        Ok(Start::of_segment(floor))
     }
 
     /// After an orderly end all but the stretch behind the last index entry was looked at when it was appended.
@@ -265,10 +282,12 @@ impl Recovery<'_> {
         let offset = segment.base_offset();
         let last = segment.offset_index().last(Wait::ForDisk)?;
         // The last entry of the time index was made when the log was closed: it covers everything.
-        Ok(Some(last.map_or(Start { position: 0, offset, last_indexed: 0, named: None }, |entry| {
+        let from_entry = |entry: OffsetPosition| {
             let position = entry.position.into();
-            Start { position, offset, last_indexed: position, named: Some(entry.offset) }
-        })))
+            let last_index_entry = LastIndexEntry::at(position);
+            Start { position, last_index_entry, named: Some(entry.offset), ..Start::of_segment(offset) }
+        };
+        Ok(Some(last.map_or(Start::of_segment(offset), from_entry)))
     }
 
     /// After a crash the batches below the recovery point are on disk, but of the indexes beside them perhaps only a part, with
@@ -281,7 +300,8 @@ impl Recovery<'_> {
         loop {
             match scan.next() {
                 Ok(Some((position, frame))) if frame.last_offset() < self.recovery_point => {
-                    self.index(segment, position, &frame, &mut start.last_indexed)?;
+                    self.index(segment, position, &frame, &mut start.last_index_entry)?;
+                    self.note(segment, &frame);
                     self.latest_epoch = self.latest_epoch.max(frame.leader_epoch());
                     start.position = position + frame.size() as u64;
                     start.offset = frame.last_offset().plus(1);
@@ -297,24 +317,27 @@ impl Recovery<'_> {
         }
     }
 
-    /// Takes a batch into the segment's indexes and the epochs, and notes whether it is a producer's.
-    fn index(&mut self, segment: &LogSegment, position: u64, frame: &Frame, last_indexed: &mut u64) -> io::Result<()> {
-        let interval = self.params.config.index_interval_bytes.max(0) as u64;
+    /// Takes a batch into the segment's indexes.
+    fn index(&self, segment: &LogSegment, position: u64, frame: &Frame, last: &mut LastIndexEntry) -> io::Result<()> {
         let last_offset = frame.last_offset();
         let entry = TimestampEntry { timestamp: frame.max_timestamp(), offset: last_offset };
         segment.observe_timestamp(entry).map_err(index_io)?;
-        let is_due = position - *last_indexed > interval;
+        let is_due = last.is_next_due(position, &self.params.config);
         if is_due && last_named(segment)?.is_none_or(|named| named < last_offset) {
             segment.append_index_entries(last_offset, position).map_err(index_io)?;
-            *last_indexed = position;
+            *last = LastIndexEntry::at(position);
         }
+        Ok(())
+    }
+
+    /// Takes a batch into the epochs, and notes whether it is a producer's.
+    fn note(&mut self, segment: &LogSegment, frame: &Frame) {
         if frame.has_producer_id() {
             self.without_producers.remove(&segment.base_offset());
         }
         if !self.epochs_are_lost {
             self.observe_epoch(frame);
         }
-        Ok(())
     }
 
     /// Reads every byte from `start` on; adds index entries, epochs and timestamps on the way.
@@ -330,7 +353,8 @@ impl Recovery<'_> {
         let mut checked = Checked {
             next_offset: start.offset,
             damaged: Vec::new(),
-            last_indexed: start.last_indexed,
+            last_index_entry: start.last_index_entry,
+            is_indexed: start.is_indexed,
             latest_epoch: self.latest_epoch,
             beyond: None,
         };
@@ -353,7 +377,10 @@ impl Recovery<'_> {
                 }
                 Ok(Some((position, frame))) => {
                     checked.latest_epoch = checked.latest_epoch.max(frame.leader_epoch());
-                    self.index(segment, position, &frame, &mut checked.last_indexed)?;
+                    if checked.is_indexed {
+                        self.index(segment, position, &frame, &mut checked.last_index_entry)?;
+                    }
+                    self.note(segment, &frame);
                     if checked.beyond.is_none() && limit.is_some_and(|limit| frame.last_offset() >= limit) {
                         checked.beyond = Some((position, checked.next_offset));
                     }
@@ -424,14 +451,18 @@ impl Recovery<'_> {
         if is_tail {
             self.keep_copy(segment, last.from)?;
             segment.cut_off(checked.next_offset, last.from).map_err(super::unreadable)?;
+            if checked.is_indexed && segment.distrusts_index() {
+                segment.rebuild_indexes_in_place(&self.params.config).map_err(super::unreadable)?;
+            }
             // It may lie below the recovery point from now on, where nobody would look for what comes back.
             return segment.sync_all();
         }
         assert!(policy == DamagePolicy::KeepReadable, "cutting off leaves one stretch, at the end");
         self.write_without(segment, &checked.damaged)?;
-        let start = self.start_over(segment, floor)?;
-        let rebuilt = self.scan(segment, start, 0, policy)?;
-        self.last_indexed = rebuilt.last_indexed;
+        if checked.is_indexed {
+            let start = self.start_over(segment, floor)?;
+            self.last_index_entry = self.scan(segment, start, 0, policy)?.last_index_entry;
+        }
         Ok(())
     }
 

@@ -219,7 +219,7 @@ fn what_is_damaged_within_a_segment_is_passed_over() {
             }
             // An index that is built anew has what is left.
             let segment = log.segments.load()[1].clone();
-            segment.rebuild_indexes(100).unwrap();
+            segment.rebuild_indexes(&TopicConfig { index_interval_bytes: 100, ..Default::default() }).unwrap();
             check_lookups(&log, &closed.all_but(lost));
             assert_eq!(first + told(&capture), 1, "{what}");
         }

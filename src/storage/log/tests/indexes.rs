@@ -1,0 +1,197 @@
+//! Indexes that lie or are missing: nothing is read wrongly for it, and they are built anew, at some time.
+
+use super::*;
+use crate::telemetry::LogCapture;
+
+/// A log of one segment that was closed, whose first entries of the offset index point into the midst of batches, and the
+/// index as it was.
+fn closed_with_a_lie(fixture: &Fixture, batches: i64) -> (PathBuf, Vec<u8>) {
+    let log = fixture.open();
+    for n in 0..batches {
+        append(&log, batch(2, 100, n * 10));
+    }
+    assert_eq!(log.segments().len(), 1);
+    log.close().unwrap();
+    let path = log.dir().join("00000000000000000000.index");
+    let whole = std::fs::read(&path).unwrap();
+    lie(&path, &whole);
+    (path, whole)
+}
+
+fn lie(path: &std::path::Path, whole: &[u8]) {
+    let mut bytes = whole.to_vec();
+    bytes.chunks_mut(8).take(5).for_each(|entry| entry[7] ^= 1);
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// It was read from its start until the node was started again.
+#[test]
+fn a_lying_index_is_built_anew_once_its_segment_is_full() {
+    let fixture = Fixture::with(TopicConfig { index_interval_bytes: 200, ..Default::default() });
+    let (path, whole) = closed_with_a_lie(&fixture, 30);
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    let read_all = || {
+        for offset in 0..60 {
+            assert_eq!(read(&log, offset, 1, 60), [(offset / 2 * 2, offset / 2 * 2 + 1)]);
+        }
+        context.background.run_pending(Duration::ZERO);
+    };
+    read_all();
+    assert_ne!(std::fs::read(&path).unwrap(), whole);
+    log.roll().unwrap();
+    read_all();
+    assert_eq!(std::fs::read(&path).unwrap(), whole);
+    assert!(!log.segments.load()[0].distrusts_index());
+}
+
+/// Each reader that met the same lie had the index built: two at once, into each other.
+#[test]
+fn readers_beside_each_other_have_an_index_built_once() {
+    let fixture = Fixture::with(TopicConfig { index_interval_bytes: 0, ..Default::default() });
+    let (path, whole) = closed_with_a_lie(&fixture, 1000);
+    for _ in 0..10 {
+        lie(&path, &whole);
+        let background = Background::new(4);
+        let context = LogContext { background, ..fixture.context() };
+        let (log, _) = Log::open(&context, fixture.params()).unwrap();
+        log.roll().unwrap();
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    for offset in (0..20).chain(1990..2000) {
+                        assert_eq!(read(&log, offset, 1, 2000), [(offset / 2 * 2, offset / 2 * 2 + 1)]);
+                        assert_eq!(log.max_timestamp_offset().unwrap().unwrap().offset, Offset(1999));
+                    }
+                });
+            }
+        });
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        while log.segments.load()[0].distrusts_index() && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        log.close().unwrap();
+        assert!(std::fs::read(&path).unwrap() == whole);
+        // The empty segment behind it would be the last one.
+        for entry in std::fs::read_dir(log.dir()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.to_str().unwrap().contains("2000.") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    }
+}
+
+/// Whoever asked for the record with the largest timestamp got an error of the disk, for ever.
+#[test]
+fn the_largest_timestamp_is_found_without_an_index() {
+    let config = TopicConfig { segment_bytes: 2000, index_interval_bytes: 200, ..Default::default() };
+    let fixture = Fixture::with(config);
+    let log = fixture.open();
+    for n in 0..30 {
+        append(&log, batch(2, 100, 1000 - n * 10));
+    }
+    log.close().unwrap();
+    let path = log.dir().join("00000000000000000000.timeindex");
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, b"odd").unwrap();
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    let max = || log.max_timestamp_offset().unwrap().map(|found| (found.timestamp, found.offset));
+    assert_eq!(max(), Some((1001, Offset(1))));
+    context.background.run_pending(Duration::ZERO);
+    assert_eq!(std::fs::read(&path).unwrap(), whole);
+    assert_eq!(max(), Some((1001, Offset(1))));
+}
+
+/// A segment was read without an index until the node was started again.
+#[test]
+fn what_could_not_be_built_anew_is_tried_again() {
+    let fixture = Fixture::with(TopicConfig { index_interval_bytes: 200, ..Default::default() });
+    let (path, whole) = closed_with_a_lie(&fixture, 30);
+    let lying = std::fs::read(&path).unwrap();
+    let context = fixture.context();
+    let (log, _) = Log::open(&context, fixture.params()).unwrap();
+    log.roll().unwrap();
+    let read_all = || {
+        for offset in 0..60 {
+            assert_eq!(read(&log, offset, 1, 60), [(offset / 2 * 2, offset / 2 * 2 + 1)]);
+        }
+        context.background.run_pending(Duration::ZERO);
+    };
+    context.background.run_pending(Duration::ZERO);
+    let capture = LogCapture::start();
+    fixture.faults.room.store(0, Ordering::Relaxed);
+    let names = fixture.file_names();
+    // Once, after a minute, two, four and so on.
+    for seconds in 0..8 * 60 {
+        read_all();
+        assert_eq!(std::fs::read(&path).unwrap(), lying, "{seconds}");
+        fixture.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(fixture.file_names(), names);
+    let told = |level| {
+        let events = capture.take().into_iter().filter(|event| event.level <= level);
+        events.map(|event| event.text).filter(|text| text.contains("cannot rebuild")).collect::<Vec<_>>()
+    };
+    assert_eq!(told(tracing::Level::WARN).len(), 1);
+    assert!(!log.is_offline());
+
+    fixture.faults.room.store(-1, Ordering::Relaxed);
+    fixture.clock.advance(Duration::from_secs(16 * 60));
+    read_all();
+    assert_eq!(std::fs::read(&path).unwrap(), whole);
+    assert_eq!(fixture.file_names(), names);
+    assert!(!log.segments.load()[0].distrusts_index());
+    assert!(told(tracing::Level::WARN).is_empty());
+}
+
+/// A start that was interrupted while it built a missing index left a part of it, which the next one believed.
+#[test]
+fn a_missing_index_is_there_when_it_is_whole() {
+    let config = TopicConfig { index_interval_bytes: 100, segment_bytes: 3000, ..Default::default() };
+    let fixture = Fixture::with(config);
+    let log = fixture.open();
+    for n in 0..60 {
+        append(&log, batch(2, 100, n * 10));
+    }
+    log.close().unwrap();
+    let path = |extension: &str| log.dir().join(format!("{:020}.{extension}", 0));
+    let whole = [std::fs::read(path("index")).unwrap(), std::fs::read(path("timeindex")).unwrap()];
+    for missing in ["index", "timeindex"] {
+        std::fs::remove_file(path(missing)).unwrap();
+        // The start ends when the index is to be put in its place.
+        fixture.faults.before(|call, path| match call == Call::Sync && path.to_string_lossy().ends_with(".tmp") {
+            true => Err(io::Error::from_raw_os_error(libc::EIO)),
+            false => Ok(()),
+        });
+        let recovery_point = Offset(120);
+        let params = || LogParams { recovery_point, clean_shutdown: false, ..fixture.params() };
+        assert!(Log::open(&fixture.context(), params()).is_err());
+        assert!(!path(missing).exists());
+        fixture.faults.before(|_, _| Ok(()));
+        // What a kill would leave.
+        std::fs::write(path("index.tmp"), b"odd").unwrap();
+        let (log, report) = Log::open(&fixture.context(), params()).unwrap();
+        assert_eq!(report.repairs.len(), 1);
+        assert_eq!([std::fs::read(path("index")).unwrap(), std::fs::read(path("timeindex")).unwrap()], whole);
+        assert!(!path("index.tmp").exists());
+        log.close().unwrap();
+
+        // With no room for it the log is opened nevertheless.
+        std::fs::remove_file(path(missing)).unwrap();
+        fixture.faults.room.store(0, Ordering::Relaxed);
+        let context = fixture.context();
+        let (log, report) = Log::open(&context, fixture.params()).unwrap();
+        assert_eq!(report.repairs[0].done, "there is no room for it; a later read builds it anew");
+        let read_all = || (0..120).for_each(|offset| assert_eq!(read(&log, offset, 1, 120)[0].0, offset / 2 * 2));
+        read_all();
+        fixture.faults.room.store(-1, Ordering::Relaxed);
+        context.background.run_pending(Duration::ZERO);
+        assert_eq!([std::fs::read(path("index")).unwrap(), std::fs::read(path("timeindex")).unwrap()], whole);
+        read_all();
+        log.close().unwrap();
+    }
+}
