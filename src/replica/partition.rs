@@ -624,7 +624,8 @@ impl Partition {
         // Not held over the change, which waits for the disk. What is below the high watermark may go, whoever leads.
         let leadership = *self.leadership.read();
         self.check_leader(&leadership, None, true)?;
-        if !self.log.load().config().cleanup_policy.delete {
+        let policy = self.log.load().config().cleanup_policy;
+        if policy.compact && !policy.delete {
             return Err(DeleteRecordsError::Policy);
         }
         let high_watermark = self.high_watermark();

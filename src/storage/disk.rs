@@ -404,29 +404,11 @@ impl Disk for RealDisk {
         };
         // A FIFO would be waited for, and a terminal taken over.
         options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-        let opened = options.open(path);
-        match &opened {
-            Ok(file) => match kind_of(file.metadata()) {
-                EntryKind::File => {}
-                kind => return Err(not_a_file(path, kind)),
-            },
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if path.is_symlink() {
-                    return Err(not_a_file(path, kind_of(fs::metadata(path))));
-                }
-            }
-            Err(_) => match kind_of(fs::metadata(path)) {
-                EntryKind::File | EntryKind::Other(UNKNOWN) => {}
-                kind => return Err(not_a_file(path, kind)),
-            },
+        let file = options.open(path).map_err(|error| not_opened(path, error))?;
+        match kind_of(file.metadata()) {
+            EntryKind::File => Ok(Arc::new(RealFile(file))),
+            kind => Err(not_a_file(path, kind)),
         }
-        let file = opened.map_err(|error| match error.kind() {
-            // Which file it is is all that whoever has to put it right wants to know.
-            io::ErrorKind::PermissionDenied => io::Error::new(error.kind(), format!("{}: {error}", path.display())),
-            _ => error,
-        })?;
-        Ok(Arc::new(RealFile(file)))
     }
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
@@ -482,6 +464,29 @@ impl Disk for RealDisk {
             usable: volume.f_bavail.saturating_mul(volume.f_frsize),
         })
     }
+}
+
+/// Why a file was not opened: because of what is in its place, if something is, and otherwise what the system says. A full disk
+/// that refuses a new name has nothing in its place.
+fn not_opened(path: &Path, error: io::Error) -> io::Error {
+    let in_place = match error.kind() {
+        io::ErrorKind::AlreadyExists => None,
+        _ if !leads_nowhere(&error) => fs::metadata(path).ok().map(|there| kind_of(Ok(there))),
+        _ => path.is_symlink().then(|| kind_of(fs::metadata(path))),
+    };
+    match in_place {
+        Some(kind) if !matches!(kind, EntryKind::File | EntryKind::Other(UNKNOWN)) => not_a_file(path, kind),
+        // Which file it is is all that whoever has to put it right wants to know.
+        _ if error.kind() == io::ErrorKind::PermissionDenied => {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        }
+        _ => error,
+    }
+}
+
+/// Of a symbolic link, or because there is nothing.
+fn leads_nowhere(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ELOOP)
 }
 
 /// What nobody can say.
@@ -630,6 +635,33 @@ mod tests {
         assert_eq!(file.read_up_to(&mut back, 5000).unwrap(), 7);
         assert_eq!(file.read_exact_at(&mut back, 1).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert!(file.read_cached_at(&mut back, 0).unwrap().is_some());
+    }
+
+    /// A disk without room for a new name was once taken for a link to nothing, which took the log's directory offline.
+    #[test]
+    fn what_is_in_the_place_of_a_file_is_told_and_else_the_error_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("file"), "").unwrap();
+        fs::create_dir(at("directory")).unwrap();
+        std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
+        std::os::unix::fs::symlink("circle", at("circle")).unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        let told = |name: &str, code: i32| match not_opened(&at(name), io::Error::from_raw_os_error(code)) {
+            error if error.raw_os_error() == Some(code) => "as it is".to_owned(),
+            error => error.to_string(),
+        };
+        for code in [libc::ENOSPC, libc::EDQUOT, libc::EMFILE, libc::ENFILE, libc::EROFS, libc::EIO, libc::ENAMETOOLONG]
+        {
+            for name in ["none", "none/below", "file", "link", "dangling", "circle"] {
+                assert_eq!(told(name, code), "as it is", "{name} {code}");
+            }
+            assert!(told("directory", code).ends_with("is a directory, not a file"));
+        }
+        assert_eq!(told("none", libc::ENOENT), "as it is");
+        assert!(told("dangling", libc::ENOENT).ends_with("is a symbolic link to nothing, not a file"));
+        assert!(told("circle", libc::ELOOP).ends_with("is a symbolic link that leads in a circle, not a file"));
+        assert!(told("file", libc::EACCES).starts_with(at("file").to_str().unwrap()));
     }
 
     #[test]
