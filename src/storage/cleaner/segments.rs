@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::storage::cleaner::filter::{BatchFilter, LastRecord, Round, decompress
 use crate::storage::cleaner::offset_map::{KeyHash, OffsetMap, WARM_UP};
 use crate::storage::cleaner::to_clean::{LogFacts, LogToClean, SegmentFacts, group};
 use crate::storage::cleaner::transactions::CleanedTransactionMetadata;
-use crate::storage::disk::DiskFile;
+use crate::storage::disk::{DiskFile, is_full};
 use crate::storage::index_file::IndexError;
 use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::append::index_io;
@@ -158,7 +159,7 @@ impl Cleaner {
         let began = clock.monotonic();
         let target = Target { log, segments: log.segments.load_full(), last_records: last_records(log), truncations };
         let mut stats = CleanStats { truncations, ..CleanStats::default() };
-        let result = self.clean_target(&target, wanted, clock.now_ms(), &mut stats);
+        let result = unless_it_panics(|| self.clean_target(&target, wanted, clock.now_ms(), &mut stats));
         stats.map_utilization = self.map.utilization();
         self.map.release();
         self.restore_buffers();
@@ -266,7 +267,7 @@ impl Cleaner {
         let size = segment.size();
         let found = segment.find(start.max(segment.base_offset()), size, Wait::ForDisk).map_err(unreadable)?;
         let Some(found) = found else { return Ok(true) };
-        let mut walk = Walk::new(segment, found.position);
+        let mut walk = Walk::new(segment, found.position, end_of(target, segment));
         while walk.position < size {
             self.check(target)?;
             let chunk = self.reader.read(&*file, walk.position, size).map_err(CleanError::Io)?;
@@ -378,7 +379,7 @@ impl Cleaner {
             let end = end_of(target, source);
             let aborted = find_aborted(&target.segments, source.base_offset(), end, Wait::ForDisk);
             transactions.add_aborted(aborted.map_err(unreadable)?);
-            let mut walk = Walk::new(source, 0);
+            let mut walk = Walk::new(source, 0, end);
             while walk.position < size {
                 self.check(target)?;
                 let chunk = self.reader.read(&*file, walk.position, size).map_err(CleanError::Io)?;
@@ -483,17 +484,19 @@ struct Walk<'a> {
     /// Of the next batch.
     position: u64,
     next_offset: Offset,
+    /// Where the next segment begins, or the log ends.
+    end: Offset,
     /// How many bytes the batch has that was cut off.
     needed: usize,
 }
 
 impl<'a> Walk<'a> {
-    fn new(segment: &'a LogSegment, position: u64) -> Walk<'a> {
-        Walk { segment, position, next_offset: segment.base_offset(), needed: 0 }
+    fn new(segment: &'a LogSegment, position: u64, end: Offset) -> Walk<'a> {
+        Walk { segment, position, next_offset: segment.base_offset(), end, needed: 0 }
     }
 
     /// The batch at the start of `bytes`, if all of it is there. What is damaged is not cleaned: it would come out of it
-    /// with a right checksum.
+    /// with a right checksum, and a base offset, which no checksum covers, could hide batches behind it.
     fn next<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<RecordBatch<'b>>, CleanError> {
         if bytes.is_empty() {
             return Ok(None);
@@ -510,7 +513,8 @@ impl<'a> Walk<'a> {
             return Err(self.bad("the checksum is wrong"));
         }
         let (base, last) = (batch.base_offset(), batch.last_offset());
-        if base < self.next_offset || last < base || last.0 - self.segment.base_offset().0 > i64::from(i32::MAX) {
+        let is_in_order = base >= self.next_offset && last >= base && last < self.end;
+        if !is_in_order || last.0 - self.segment.base_offset().0 > i64::from(i32::MAX) {
             return Err(self.bad(format!("offsets from {base} to {last} cannot stand there")));
         }
         self.next_offset = last.plus(1);
@@ -590,7 +594,7 @@ fn last_records(log: &Log) -> HashMap<ProducerId, LastRecord> {
 /// What there is to know of a log, to choose by. [`CleanError::Aborted`]: it has changed meanwhile.
 pub fn log_facts(log: &Log, high_watermark: Offset) -> Result<LogFacts, CleanError> {
     let segments = log.segments.load_full();
-    facts_of(log, &segments, high_watermark).map_err(|error| match &error {
+    unless_it_panics(|| facts_of(log, &segments, high_watermark)).map_err(|error| match &error {
         _ if log.is_offline() => CleanError::Aborted,
         CleanError::Io(io) if is_missing(io) && !Arc::ptr_eq(&segments, &log.segments.load_full()) => {
             CleanError::Aborted
@@ -663,6 +667,13 @@ fn segment_facts(segment: &LogSegment, wanted: Wanted) -> Result<SegmentFacts, C
     })
 }
 
+/// A log that breaks an invariant is set aside; the thread has other logs to clean.
+fn unless_it_panics<T>(work: impl FnOnce() -> Result<T, CleanError>) -> Result<T, CleanError> {
+    let broken =
+        |_| Err(CleanError::Uncleanable("an invariant does not hold; see what was told just before".to_owned()));
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(broken)
+}
+
 fn is_missing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
@@ -684,8 +695,8 @@ fn unreadable(error: ReadError) -> CleanError {
 
 /// An error of writing: a full disk is no broken one.
 fn disk_error(error: io::Error) -> CleanError {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => CleanError::NoRoom(error),
-        _ => CleanError::Io(error),
+    match is_full(&error) {
+        true => CleanError::NoRoom(error),
+        false => CleanError::Io(error),
     }
 }

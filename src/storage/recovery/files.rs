@@ -122,13 +122,18 @@ impl Recovery<'_> {
                 && replaced.as_ref().is_some_and(|range| range.contains(&name.base_offset))
         };
         let mut had_txn_index = false;
+        let count = names.len();
         for name in names.extract_if(.., |name| is_replaced(name)) {
             had_txn_index |= name.kind == FileKind::TxnIndex;
             self.remove_file(name)?;
         }
+        let dir = self.dir.path();
+        if names.len() < count {
+            // Or a power loss may keep a new name, and bring back what it stands for.
+            self.context.disk.sync_dir(&dir)?;
+        }
         let has_txn_index = |name: &FileName| name.kind == FileKind::TxnIndex && name.state == FileState::Swap;
         let lacks_txn_index = had_txn_index && !names.iter().any(has_txn_index);
-        let dir = self.dir.path();
         for name in names.iter_mut().filter(|name| name.state == FileState::Swap) {
             let in_place = name.with_state(FileState::InUse);
             self.context.disk.rename(&name.path_in(&dir), &in_place.path_in(&dir))?;

@@ -378,6 +378,50 @@ fn a_log_that_was_cut_short_is_set_aside() {
     }
 }
 
+/// No checksum covers a base offset. To merge what says that it lies in the next segment hid that segment's batches, and an
+/// index in which offsets fall ended the only thread.
+#[test]
+fn batches_that_reach_into_the_next_segment_or_behind_the_log_are_set_aside() {
+    for index_interval_bytes in [0, 1 << 20] {
+        let config = TopicConfig { index_interval_bytes, ..compacted() };
+        let single = Single::new(RealDisk::new(), config);
+        fill(&single.log, 60);
+        let before = read_batches(&single.log);
+        let bases: Vec<Offset> = single.log.segments().iter().map(|segment| segment.base_offset).collect();
+        let path = single.dir.path().join("t-0/00000000000000000000.log");
+        let whole = std::fs::read(&path).unwrap();
+        let mut last = 0;
+        while let Ok(batch) = RecordBatch::parse(&whole[last..])
+            && last + batch.bytes().len() < whole.len()
+        {
+            last += batch.bytes().len();
+        }
+        for offset in [bases[1].0 - 4, bases[1].0, bases[1].0 + 1, bases[2].0, single.log.log_end_offset().0 + 1000] {
+            let bytes = [&whole[..last], &offset.to_be_bytes(), &whole[last + 8..]].concat();
+            std::fs::write(&path, bytes).unwrap();
+            let result = single.clean();
+            assert!(matches!(result, Err(CleanError::Uncleanable(_))), "{offset}: {result:?}");
+        }
+        std::fs::write(&path, &whole).unwrap();
+        assert!(read_batches(&single.log) == before);
+        single.clean().unwrap();
+    }
+}
+
+#[test]
+fn a_cleaning_that_panics_costs_that_log_alone() {
+    let (disk, faults) = FaultyDisk::with_faults();
+    let broken = Single::new(disk, compacted());
+    let sound = Single::new(RealDisk::new(), compacted());
+    fill(&broken.log, 60);
+    fill(&sound.log, 60);
+    let mut cleaner = cleaner();
+    faults.syncs_panic.store(true, Ordering::Relaxed);
+    let result = clean_if_due(&broken.log, &broken.context, &mut cleaner).unwrap();
+    assert!(matches!(result, Err(CleanError::Uncleanable(_))), "{result:?}");
+    clean_if_due(&sound.log, &sound.context, &mut cleaner).unwrap().unwrap();
+}
+
 #[test]
 fn a_disk_that_fails_takes_the_log_offline() {
     let (disk, faults) = FaultyDisk::with_faults();

@@ -5,7 +5,7 @@ use std::path::Path;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::storage::file_name::{FileKind, FileName};
+use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::leader_epochs::{self, EpochEntry};
 use crate::storage::simulated_disk::{Crash, SimulatedDisk};
 
@@ -13,6 +13,14 @@ const DIR: &str = "/logs/t-0";
 
 /// The log on a simulated disk, after the process or the power went: with what a checkpoint would say of the log before.
 fn open(disk: &SimulatedDisk, recovery_point: i64, damage: DamagePolicy) -> (LogContext, Arc<Log>, RecoveryReport) {
+    try_open(disk, recovery_point, damage).unwrap()
+}
+
+fn try_open(
+    disk: &SimulatedDisk,
+    recovery_point: i64,
+    damage: DamagePolicy,
+) -> Result<(LogContext, Arc<Log>, RecoveryReport), LogOpenError> {
     let fixture = Fixture::with(TopicConfig { index_interval_bytes: 0, ..TopicConfig::default() });
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let background = Background::stepped();
@@ -25,8 +33,8 @@ fn open(disk: &SimulatedDisk, recovery_point: i64, damage: DamagePolicy) -> (Log
         damage,
         ..fixture.params()
     };
-    let (log, report) = Log::open(&context, params).unwrap();
-    (context, log, report)
+    let (log, report) = Log::open(&context, params)?;
+    Ok((context, log, report))
 }
 
 fn disk() -> SimulatedDisk {
@@ -316,4 +324,48 @@ fn a_truncation_lowers_the_recovery_point_before_it_removes_anything() {
     }));
     log.truncate_to(Offset(2)).unwrap();
     assert_eq!(*there.lock(), [true, true]);
+}
+
+/// A start completed an exchange of segments, and the power went: the new segment had its place, and one that it replaces was back
+/// beside it. Below the recovery point nobody looks whether segments overlap.
+#[test]
+fn an_exchange_that_a_start_completes_does_not_end_with_the_same_offsets_twice() {
+    let first = disk();
+    let (context, log, _) = open(&first, 0, DamagePolicy::KeepReadable);
+    for _ in 0..3 {
+        append(&log, batch(3, 10, 0));
+        log.roll().unwrap();
+    }
+    log.flush(Offset(9)).unwrap();
+    context.background.run_pending(Duration::from_secs(1));
+    let content = |disk: &dyn Disk, base_offset| disk.read_file(&path(base_offset, FileKind::Log), 1 << 20).unwrap();
+    let cleaned = [content(&*context.disk, 0), content(&*context.disk, 3)].concat();
+    for (kind, bytes) in [(FileKind::Log, &cleaned[..]), (FileKind::OffsetIndex, &[]), (FileKind::TimeIndex, &[])] {
+        let swap = FileName::new(Offset(0), kind).with_state(FileState::Swap).path_in(Path::new(DIR));
+        let file = context.disk.open(&swap, OpenMode::Create).unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        file.sync_data().unwrap();
+    }
+    context.disk.sync_dir(Path::new(DIR)).unwrap();
+
+    let mut died = 0;
+    for at in 0..30 {
+        for seed in 0..40 {
+            let second = first.restart(Crash::Kill, seed);
+            second.die_after(Some(at));
+            let opened = try_open(&second, 9, DamagePolicy::KeepReadable);
+            if !second.is_dead() {
+                opened.unwrap();
+                continue;
+            }
+            died += 1;
+            let third = second.restart(Crash::PowerLoss, seed);
+            let (context, log, _) = open(&third, 9, DamagePolicy::KeepReadable);
+            let bytes: Vec<u8> =
+                log.segments().iter().flat_map(|segment| content(&*context.disk, segment.base_offset.0)).collect();
+            let found: Vec<_> = batches(&bytes).map(|batch| batch.unwrap().base_offset().0).collect();
+            assert_eq!(found, [0, 3, 6], "after {at} changes, seed {seed}: {:?}", log.segments());
+        }
+    }
+    assert!(died > 100, "{died}");
 }
