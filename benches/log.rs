@@ -41,6 +41,7 @@ impl Bench {
             config: Arc::new(config),
             log_start_offset: Offset(0),
             recovery_point: Offset(0),
+            gaps_up_to: Offset(0),
             clean_shutdown: true,
             damage: DamagePolicy::CutOff,
             producers: ProducerStateConfig::default(),

@@ -140,6 +140,7 @@ impl MetadataLog {
             config: Arc::new(config),
             log_start_offset: Offset(0),
             recovery_point: Offset(0),
+            gaps_up_to: Offset(0),
             clean_shutdown: false,
             damage: DamagePolicy::CutOffKeepingCopy,
             producers: ProducerStateConfig::default(),

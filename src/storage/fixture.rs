@@ -75,6 +75,7 @@ impl Fixture {
             config: Arc::new(TopicConfig::default()),
             log_start_offset: offset(LOG_START_OFFSETS),
             recovery_point: offset(RECOVERY_POINTS),
+            gaps_up_to: Offset(0),
             clean_shutdown: CleanShutdownFile::new(context.disk.clone(), &data).exists().unwrap(),
             damage,
             producers: ProducerStateConfig::default(),

@@ -71,6 +71,9 @@ pub struct LogParams {
     pub log_start_offset: Offset,
     /// From `recovery-point-offset-checkpoint`; 0 if it is not there.
     pub recovery_point: Offset,
+    /// Compaction may have left gaps between segments up to here, whatever the policy is now: from `cleaner-offset-checkpoint`; 0 if
+    /// it is not there.
+    pub gaps_up_to: Offset,
     /// Whether the log directory was closed in an orderly way.
     pub clean_shutdown: bool,
     /// What to do with damage that is followed by readable records.

@@ -454,6 +454,7 @@ impl LogManager {
             config: new.config.clone(),
             log_start_offset,
             recovery_point: Offset(0),
+            gaps_up_to: Offset(0),
             clean_shutdown: false,
             damage: new.damage,
             producers: *self.producers.read(),

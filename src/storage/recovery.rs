@@ -9,9 +9,17 @@
 //! | producer snapshots | the last one that is whole; the log behind it is read | the same |
 //! | leader epochs | the file; from the batches if there is none | the same, and from what was read, against the file if need be |
 //!
-//! A power loss may take the end of a sealed segment and leave the next one. Kafka does not notice. Here it counts as damage, but
-//! in a log that is compacted, where gaps are the rule; such a log syncs a segment before it begins the next. If the epochs say
-//! that the log was to start behind the gap, then what is before it was being deleted, and goes.
+//! A power loss may take the end of a sealed segment and leave the next one. Kafka does not notice. Here it counts as damage, where
+//! nothing else can have left the gap:
+//!
+//! | a gap between two segments | |
+//! |---|---|
+//! | of a log that is compacted | the rule; such a log syncs a segment before it begins the next |
+//! | up to the recovery point | all of it was on disk, and no crash has taken it: compaction, or damage that was told of |
+//! | up to where the log is noted to be cleaned | left from when the topic was compacted |
+//! | above both, where batches leave offsets out, too | came from a leader whose log was compacted |
+//! | if the epochs say that the log was to start behind it | what is before it was being deleted, and goes |
+//! | any other | records are lost |
 //!
 //! What survived a kill is perhaps not on disk. Its names are synced before anything is built on them, or a power loss would
 //! bring back a state in which what was removed since is missing; its bytes are by the next flush.
@@ -140,6 +148,8 @@ struct Recovery<'a> {
     latest_epoch: LeaderEpoch,
     /// From the checkpoint, unless the log does not reach up to it.
     recovery_point: Offset,
+    /// Batches above the recovery point leave offsets out: they were compacted, here or where they come from.
+    shows_compaction: bool,
     /// Where the records of segments begin that are whole, as far as that was looked for.
     starts: BTreeMap<Offset, Option<Offset>>,
     /// Segments that had another name.
@@ -178,6 +188,7 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
         log_end_offset: Offset(0),
         latest_epoch: LeaderEpoch::UNKNOWN,
         recovery_point: params.recovery_point,
+        shows_compaction: false,
         starts: BTreeMap::new(),
         renamed: BTreeSet::new(),
         has_new_names,

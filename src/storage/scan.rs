@@ -107,6 +107,11 @@ impl Frame {
         matches!(self, Frame::Batch(header) if header.has_producer_id())
     }
 
+    /// Some of its offsets have no record: compaction has taken them out.
+    pub fn lacks_records(&self) -> bool {
+        matches!(self, Frame::Batch(header) if i64::from(header.record_count()) <= header.last_offset().0 - header.base_offset().0)
+    }
+
     fn checksum(&self) -> Checksum {
         match self {
             Frame::Batch(header) => Checksum::Castagnoli { expected: header.crc(), sum: 0 },

@@ -176,13 +176,15 @@ impl MetadataFound {
         Some(self.image.as_ref()?.partition(topic, partition)?.replicas.len())
     }
 
-    /// Whether the settings have a topic compacted; `None`: it is not known. What stands in a node's own file of settings is not.
-    pub fn is_compacted(&self, topic: &str) -> Option<bool> {
+    /// Whether the settings have a topic compacted; `None`: it is not known, as what stands in the node's own file of settings.
+    pub fn is_compacted(&self, topic: &str, node_id: Option<BrokerId>) -> Option<bool> {
         let image = self.image.as_ref()?;
         image.topic(topic)?;
         let of_topic = image.configs.value(&ConfigResource::topic(topic), "cleanup.policy");
-        let policy = of_topic.or_else(|| image.configs.value(&ConfigResource::cluster(), "log.cleanup.policy"));
-        Some(policy.is_some_and(|policy| policy.split(',').any(|word| word.trim() == "compact")))
+        let of_node = || image.configs.value(&ConfigResource::broker(node_id?), "log.cleanup.policy");
+        let of_cluster = || image.configs.value(&ConfigResource::cluster(), "log.cleanup.policy");
+        let policy = of_topic.or_else(of_node).or_else(of_cluster)?;
+        Some(policy.split(',').any(|word| word.trim() == "compact"))
     }
 }
 

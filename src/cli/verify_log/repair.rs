@@ -52,6 +52,8 @@ struct LogRepair<'a> {
     policy: DamagePolicy,
     /// A gap in the offsets is no sign of records that are missing.
     is_compacted: bool,
+    /// Nor is one before this, in any log.
+    gaps_up_to: Offset,
 }
 
 /// What a recovery has done, or would do.
@@ -97,17 +99,21 @@ impl<'a> Repairs<'a> {
                     findings,
                     policy: policy(report, log),
                     is_compacted: is_compacted(report, log),
+                    gaps_up_to: gaps_up_to(dir, &log.partition, &log.found),
                 });
             }
         }
         if let Some(metadata) = &report.metadata {
             let findings: Vec<&Finding> = metadata.findings.iter().filter(|finding| is_curable(finding)).collect();
             if findings.iter().any(|finding| is_reason(finding)) && !metadata.log.is_unreadable {
+                let dir = &report.dirs[metadata.dir];
+                let partition = TopicPartition::new(crate::storage::directory_name::METADATA_TOPIC, 0);
                 repairs.logs.push(LogRepair {
-                    dir: &report.dirs[metadata.dir],
+                    dir,
                     name: METADATA_DIRECTORY.to_owned(),
                     path: metadata.path.clone(),
-                    partition: TopicPartition::new(crate::storage::directory_name::METADATA_TOPIC, 0),
+                    gaps_up_to: gaps_up_to(dir, &partition, &metadata.log),
+                    partition,
                     found: &metadata.log,
                     findings,
                     policy: DamagePolicy::CutOff,
@@ -310,11 +316,22 @@ fn policy(report: &Report, log: &CheckedLog) -> DamagePolicy {
     if factor.is_some_and(|factor| factor > 1) { DamagePolicy::CutOff } else { DamagePolicy::KeepReadable }
 }
 
-/// Whether compaction may have left gaps in a log: also in one that was compacted before its topic's policy was another. Who knows
-/// nothing of the topic takes it for compacted: a gap that is left does no harm, and a log that is cut off at one does.
+/// Whether compaction may have left gaps anywhere in a log. Where that is not known it counts as compacted: a gap that is left
+/// does no harm, and a log that is cut off at one does. A start knows, and looks again.
 fn is_compacted(report: &Report, log: &CheckedLog) -> bool {
-    let known = report.metadata.as_ref().and_then(|metadata| metadata.is_compacted(&log.partition.topic));
-    known.unwrap_or(true) || report.dirs[log.dir].offset(CheckpointKind::Cleaner, &log.partition).is_some()
+    let node_id = report.dirs[log.dir].properties.as_ref().and_then(|properties| properties.node_id);
+    let known = report.metadata.as_ref().and_then(|metadata| metadata.is_compacted(&log.partition.topic, node_id));
+    known.unwrap_or(true)
+}
+
+/// Up to where gaps are no sign of records that are missing, whatever the policy is: what was on disk did not go by a crash, and
+/// compaction has left some before the topic's policy was another.
+fn gaps_up_to(dir: &LogDirectory, partition: &TopicPartition, found: &VerifiedLog) -> Offset {
+    if dir.was_closed {
+        return found.log_end_offset;
+    }
+    let noted = [CheckpointKind::RecoveryPoint, CheckpointKind::Cleaner].map(|kind| dir.offset(kind, partition));
+    noted.into_iter().flatten().max().unwrap_or_default()
 }
 
 /// Logs that checkpoints speak of, and whose end is known.
@@ -388,6 +405,7 @@ fn recover(disk: &Arc<dyn Disk>, log: &LogRepair<'_>, progress: Arc<Progress>) -
         // A log that would start behind its end lost records: a broker empties it, a repair does not.
         log_start_offset: if start > log.found.log_end_offset { Offset(0) } else { start },
         recovery_point: Offset(0),
+        gaps_up_to: log.gaps_up_to,
         clean_shutdown: false,
         damage: log.policy,
         // Who expired is for the broker to say.
@@ -453,6 +471,7 @@ mod tests {
             found: &found,
             policy: DamagePolicy::CutOff,
             is_compacted: false,
+            gaps_up_to: Offset(0),
         };
         let content = |offset: i64| fs::read(path.join(format!("{offset:020}.log"))).unwrap();
         let (damaged, behind) = (content(40), content(72));
@@ -496,16 +515,20 @@ mod tests {
 
         let report = look(&disk, fixture.data());
         let metadata = report.metadata.as_ref().unwrap();
-        let known = ["compact", "compact-delete", "no-such-topic"].map(|topic| metadata.is_compacted(topic));
+        let known = ["compact", "compact-delete", "no-such-topic"].map(|topic| metadata.is_compacted(topic, None));
         assert_eq!(known, [Some(true), Some(true), None]);
         let mut repairs = Repairs::plan(&report);
         assert_eq!(repairs.logs.len(), 1);
         repairs.logs[0].policy = DamagePolicy::CutOff;
         let progress = || Arc::new(Progress::new(0));
-        // There is such a gap: of a log that was never compacted the rest would go.
+        // Nor once the topic is not compacted any more: all of it was on disk; and what was not shows where it comes from.
         repairs.logs[0].is_compacted = false;
-        let said = rehearse(&disk, &repairs.logs[0], progress()).unwrap().0.said;
-        assert!(said.iter().any(|said| said.contains("are missing before it: deleted")), "{said:#?}");
+        assert_eq!(repairs.logs[0].gaps_up_to, repairs.logs[0].found.log_end_offset);
+        for gaps_up_to in [repairs.logs[0].gaps_up_to, Offset(502), Offset(0)] {
+            repairs.logs[0].gaps_up_to = gaps_up_to;
+            let said = rehearse(&disk, &repairs.logs[0], progress()).unwrap().0.said;
+            assert!(!said.iter().any(|said| said.contains("missing before")), "{gaps_up_to}: {said:#?}");
+        }
 
         repairs.logs[0].is_compacted = Repairs::plan(&report).logs[0].is_compacted;
         let mut out = Vec::new();
@@ -518,20 +541,57 @@ mod tests {
         assert!(!left.iter().any(|(_, finding)| finding.severity == Severity::Fault));
     }
 
-    /// Also one that is not compacted any more, and one of which nobody knows what it is.
+    /// One of which nobody knows what it is, as a topic without settings of its own is what the node's file says. And gaps that are left
+    /// from when a topic was compacted are no loss now.
     #[test]
     fn a_log_that_may_have_been_compacted_counts_as_such() {
         let fixture = Fixture::unpack("damaged-partitions-clean");
         let disk = RealDisk::new();
         let mut report = look(&disk, fixture.data());
         let at = report.logs.iter().position(|log| log.name == "whole-0").unwrap();
-        assert!(!is_compacted(&report, &report.logs[at]));
         let partition = report.logs[at].partition.clone();
-        report.dirs[0].checkpoints.get_mut(&CheckpointKind::Cleaner).unwrap().offsets.insert(partition, Offset(40));
-        assert!(is_compacted(&report, &report.logs[at]));
-        report.dirs[0].checkpoints.get_mut(&CheckpointKind::Cleaner).unwrap().offsets.clear();
+        let known = report.metadata.as_ref().unwrap().is_compacted(&partition.topic, None);
+        assert_eq!(is_compacted(&report, &report.logs[at]), known != Some(false));
+        let up_to = |report: &Report| gaps_up_to(&report.dirs[0], &partition, &report.logs[at].found);
+        assert_eq!(up_to(&report), report.logs[at].found.log_end_offset);
+        report.dirs[0].was_closed = false;
+        let mut note = |kind, offset| {
+            report.dirs[0].checkpoints.get_mut(&kind).unwrap().offsets.insert(partition.clone(), Offset(offset));
+            up_to(&report)
+        };
+        assert_eq!(note(CheckpointKind::RecoveryPoint, 30), Offset(30));
+        assert_eq!(note(CheckpointKind::Cleaner, 40), Offset(40));
         report.metadata = None;
         assert!(is_compacted(&report, &report.logs[at]));
+    }
+
+    /// Records of several replicas that were appended since the last checkpoint, of which a power loss took the end of a segment: the
+    /// others have them.
+    #[test]
+    fn what_follows_records_that_a_crash_took_is_cut_off() {
+        let fixture = Fixture::unpack_only("damaged-partitions-clean", "whole-0");
+        let disk = RealDisk::new();
+        let path = fixture.data().join("whole-0");
+        let segment = path.join("00000000000000000040.log");
+        let bytes = fs::read(&segment).unwrap();
+        let last = crate::record::batch::batches(&bytes).last().unwrap().unwrap().bytes().len();
+        fs::File::options().write(true).open(&segment).unwrap().set_len((bytes.len() - last) as u64).unwrap();
+        // A reason to repair it.
+        fs::remove_file(path.join("00000000000000000000.timeindex")).unwrap();
+        let report = look(&disk, fixture.data());
+        let mut repairs = Repairs::plan(&report);
+        let log = repairs.logs.iter_mut().find(|log| log.name == "whole-0").unwrap();
+        (log.policy, log.is_compacted) = (DamagePolicy::CutOff, false);
+        let mut missing = |up_to| {
+            log.gaps_up_to = Offset(up_to);
+            let said = rehearse(&disk, log, Arc::new(Progress::new(0))).unwrap().0.said;
+            said.iter().any(|said| said.contains("are missing before it: deleted"))
+        };
+        assert_eq!([40, 71, 72].map(&mut missing), [true, true, false]);
+        log.is_compacted = true;
+        log.gaps_up_to = Offset(0);
+        let said = rehearse(&disk, log, Arc::new(Progress::new(0))).unwrap().0.said;
+        assert!(!said.iter().any(|said| said.contains("missing")), "{said:#?}");
     }
 
     /// What the checkpoints say of it goes with what is cut off, in the same repair; and a dry run says so.

@@ -56,6 +56,7 @@ impl Fixture {
             config: Arc::new(self.config.clone()),
             log_start_offset: Offset(0),
             recovery_point: Offset(0),
+            gaps_up_to: Offset(0),
             clean_shutdown: false,
             damage: DamagePolicy::KeepReadable,
             producers: ProducerStateConfig { verification_enabled: false, ..ProducerStateConfig::default() },

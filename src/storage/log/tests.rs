@@ -20,6 +20,7 @@ use crate::types::ProducerEpoch;
 mod crashes;
 mod damage;
 mod durability;
+mod gaps;
 mod indexes;
 mod model;
 mod reads;
@@ -65,6 +66,7 @@ impl Fixture {
             config: Arc::new(self.config.clone()),
             log_start_offset: Offset(0),
             recovery_point: Offset(0),
+            gaps_up_to: Offset(0),
             clean_shutdown: true,
             damage: DamagePolicy::KeepReadable,
             producers: ProducerStateConfig { verification_enabled: false, ..Default::default() },

@@ -284,6 +284,7 @@ impl LogManager {
             config: hosted.config,
             log_start_offset: job.noted.log_start_offset.unwrap_or_default(),
             recovery_point: job.noted.recovery_point.unwrap_or_default(),
+            gaps_up_to: job.noted.cleaned_offset.unwrap_or_default(),
             clean_shutdown: job.clean_shutdown,
             damage: hosted.damage,
             producers: *self.producers.read(),

@@ -99,7 +99,7 @@ impl Recovery<'_> {
                 break;
             }
             let first = FileName::new(self.segments[n].base_offset(), FileKind::Log);
-            let has_gap = self.lacks_records_before(first.base_offset);
+            let has_gap = self.ends_before(first.base_offset);
             if has_gap && self.epochs.earliest().is_some_and(|earliest| earliest.start_offset >= first.base_offset) {
                 self.repaired(first, "what was before it was being deleted", "deleted the rest of it");
                 let removed = self.segments.drain(..n).collect();
@@ -108,6 +108,7 @@ impl Recovery<'_> {
                 (n, first_unflushed) = (0, 0);
                 continue;
             }
+            let has_gap = has_gap && self.lacks_records_before(first.base_offset);
             let what = format!("records from {} to {} are missing before it", self.log_end_offset, first.base_offset);
             let found = match cut_off {
                 true => "follows damage",
@@ -132,14 +133,25 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Whether the segment that begins at `next` begins behind the log's end so far, and that can only mean that the end of
-    /// the segment before it was lost: the power went before it was synced, and the new segment was on disk already.
-    fn lacks_records_before(&self, next: Offset) -> bool {
+    /// Whether the segment that begins at `next` begins behind the log's end so far, in a log that is not compacted.
+    fn ends_before(&self, next: Offset) -> bool {
         // Compaction leaves gaps. Logs that are compacted do not begin a segment before the last one is synced.
         !self.params.config.cleanup_policy.compact
             && !self.params.clean_shutdown
             && self.log_end_offset < next
             && !known_bugs::is_back(KnownBug::GapNotNoticed)
+    }
+
+    /// Whether the gap between the log's end so far and the segment that begins at `next` means that records were lost: the power
+    /// went before the end of the segment before it was synced, and the new segment was on disk already.
+    fn lacks_records_before(&self, next: Offset) -> bool {
+        next > self.sound_up_to() && !self.shows_compaction
+    }
+
+    /// Before this, gaps between segments are no news: all of it was on disk, so that no crash has taken anything, or compaction
+    /// has come so far, in a log that was compacted before its policy was another.
+    fn sound_up_to(&self) -> Offset {
+        self.recovery_point.max(self.params.gaps_up_to)
     }
 
     /// What a process that was killed has written is there, but perhaps only in the system's memory.
@@ -376,6 +388,11 @@ impl Recovery<'_> {
                     break;
                 }
                 Ok(Some((position, frame))) => {
+                    let follows_damage = checked.damaged.last().is_some_and(|damage| damage.to == position);
+                    let leaves_out =
+                        frame.base_offset() > checked.next_offset && !follows_damage || frame.lacks_records();
+                    self.shows_compaction |=
+                        leaves_out && matches!(frame, Frame::Batch(_)) && frame.base_offset() >= self.sound_up_to();
                     checked.latest_epoch = checked.latest_epoch.max(frame.leader_epoch());
                     if checked.is_indexed {
                         self.index(segment, position, &frame, &mut checked.last_index_entry)?;

@@ -37,6 +37,7 @@ fn reopen(fixture: &Fixture, log: &Log) -> (Arc<Log>, RecoveryReport) {
         config: log.config(),
         log_start_offset: log.log_start_offset(),
         recovery_point: log.recovery_point(),
+        gaps_up_to: Offset(0),
         clean_shutdown: true,
         damage: DamagePolicy::KeepReadable,
         producers: Default::default(),

@@ -589,6 +589,7 @@ fn open(
         config: config.clone(),
         log_start_offset: Offset(0),
         recovery_point,
+        gaps_up_to: Offset(0),
         clean_shutdown,
         damage: DamagePolicy::CutOff,
         producers: ProducerStateConfig { verification_enabled: false, ..ProducerStateConfig::default() },

@@ -109,6 +109,7 @@ impl Single {
             config: Arc::new(config),
             log_start_offset: Offset(0),
             recovery_point: Offset(0),
+            gaps_up_to: Offset(0),
             clean_shutdown,
             damage: DamagePolicy::KeepReadable,
             producers: ProducerStateConfig { verification_enabled: false, ..ProducerStateConfig::default() },

@@ -48,6 +48,7 @@ fn open(dir: &Path, damage: DamagePolicy, recovery_point: i64) -> (Arc<Log>, Rec
         config: Default::default(),
         log_start_offset: Offset(0),
         recovery_point: Offset(recovery_point),
+        gaps_up_to: Offset(0),
         clean_shutdown: false,
         damage,
         producers: Default::default(),
