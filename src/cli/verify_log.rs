@@ -371,10 +371,15 @@ fn check_logs(
                     let next = queue.lock().next();
                     let Some((dir, log)) = next else { return };
                     let partition = log.name.topic_partition.clone();
+                    // What the checkpoints say is of another log then, if of any.
+                    let is_begun = log.name.kind == DirectoryKind::Future && log.topic_id.is_none();
+                    let is_set_aside = log.name.kind == DirectoryKind::Stray || is_begun;
+                    let log_start_offset = if is_set_aside { Offset(0) } else { dir.log_start_offset(&partition) };
                     let params = VerifyParams {
                         dir: log.path.clone(),
-                        log_start_offset: dir.log_start_offset(&partition),
-                        was_closed: dir.was_closed,
+                        log_start_offset,
+                        was_closed: dir.was_closed && !is_set_aside,
+                        is_set_aside,
                     };
                     let verified = verify(disk, &params, &mut Watch { progress, name: &log.dir_name });
                     // A disk that fails is a fault, too, and no reason not to look at the others.

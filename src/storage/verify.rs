@@ -144,6 +144,8 @@ pub struct VerifyParams {
     pub log_start_offset: Offset,
     /// The log directory has the marker of an orderly close. Without it, files that are written last may lack.
     pub was_closed: bool,
+    /// No start opens it: it was set aside, perhaps while it was in use, or is a copy that was only begun. What a start goes by may lack.
+    pub is_set_aside: bool,
 }
 
 /// Who wants to hear of what is read.
@@ -212,7 +214,7 @@ impl LogCheck<'_> {
         let Some(first) = self.found.first_offset else {
             self.found.log_end_offset = self.params.log_start_offset;
             let is_expected = self.params.was_closed || self.disk.list(&self.params.dir)?.is_empty();
-            if is_expected && !self.found.is_unreadable {
+            if is_expected && !self.params.is_set_aside && !self.found.is_unreadable {
                 let what = "there is no segment";
                 self.found.findings.push(Finding::fault("", None, what, Remedy::None));
             }
@@ -440,6 +442,9 @@ impl LogCheck<'_> {
                 let remedy = if is_behind { Remedy::Remove } else { Remedy::Rebuild };
                 self.found.findings.push(Finding::fault(name, None, what, remedy));
             }
+        }
+        if self.params.is_set_aside {
+            return Ok(());
         }
         // Those at or before the log's start go with the records there.
         let start = self.params.log_start_offset;

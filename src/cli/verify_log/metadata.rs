@@ -91,7 +91,12 @@ impl MetadataFound {
             None => (Offset(0), Replay::new(MetadataImage::empty())),
         };
         let mut follow = Follow { progress, replay: Some(replay), from, failed: None };
-        let params = VerifyParams { dir: path.clone(), log_start_offset: Offset(0), was_closed: dir.was_closed };
+        let params = VerifyParams {
+            dir: path.clone(),
+            log_start_offset: Offset(0),
+            was_closed: dir.was_closed,
+            is_set_aside: false,
+        };
         let mut log = verify(disk, &params, &mut follow).unwrap_or_else(VerifiedLog::unreadable);
         let mut is_complete = log.damaged.is_empty() && !log.is_unreadable;
         let first = log.first_offset.unwrap_or_default();

@@ -460,7 +460,8 @@ mod tests {
         let disk = RealDisk::new();
         let (dir, _) = LogDirectory::look(&disk, &fixture.data(), 0, String::new(), false).unwrap();
         let path = fixture.data().join("flip-middle-segment-0");
-        let params = VerifyParams { dir: path.clone(), log_start_offset: Offset(0), was_closed: true };
+        let params =
+            VerifyParams { dir: path.clone(), log_start_offset: Offset(0), was_closed: true, is_set_aside: false };
         let found = verify(&disk, &params, &mut ()).unwrap();
         let log = LogRepair {
             dir: &dir,

@@ -162,7 +162,8 @@ impl LogDirectory {
                     continue;
                 }
                 DirectoryKind::Stray => {
-                    let what = "was set aside, as the metadata does not give it to this node";
+                    let what =
+                        "was set aside, as the metadata does not give it to this node, or another one took its place";
                     findings.push(Finding::note(&shown, what, Remedy::None));
                 }
             }
@@ -173,6 +174,13 @@ impl LogDirectory {
                 Ok(Some(topic_id)) => Some(topic_id),
                 // A metadata log that was formatted and never opened has none yet.
                 Ok(None) if shown == METADATA_DIRECTORY && size_of(&**disk, &path).is_ok_and(|size| size == 0) => None,
+                Ok(None) if name.kind == DirectoryKind::Future => {
+                    let what = "is a copy that was only begun: a start removes it, and begins anew";
+                    findings.push(Finding::note(&shown, what, Remedy::None));
+                    None
+                }
+                // That may be why.
+                Ok(None) if name.kind == DirectoryKind::Stray => None,
                 Ok(None) => {
                     findings.push(Finding::fault(file, None, "missing", Remedy::Rebuild));
                     None

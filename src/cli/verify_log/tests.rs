@@ -2,6 +2,7 @@
 //! that serve at least what Kafka serves of them.
 
 mod no_files;
+mod set_aside;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -314,6 +314,7 @@ impl Partition {
             dir: root.join(self.topic_partition.to_string()),
             log_start_offset: Offset(self.start),
             was_closed: true,
+            is_set_aside: false,
         };
         let verified = verify(disk, &params, &mut ()).map_err(|error| error.to_string())?;
         let is_fault = |finding: &&crate::storage::verify::Finding| {

@@ -9,18 +9,19 @@
 //! | step | after a crash here, the next start |
 //! |---|---|
 //! | the copy is complete and synced | goes on with the log, and with the move |
-//! | the copy has the partition's name | finds two that are alike, and keeps one |
+//! | the copy has the partition's name, and perhaps took records | finds two, of which this one [continues](Log::continues) the other: finishes the move |
 //! | the log's directory is renamed to `-delete` | goes on with the copy |
 
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use bytes::BytesMut;
 use thiserror::Error;
 
 use crate::storage::disk::{is_full, is_name_taken};
 use crate::storage::log::flush::{Done, tell};
-use crate::storage::log::{ChangeError, Log, MOVED, OPEN, Writer};
+use crate::storage::log::{ChangeError, Log, MOVED, OPEN, ReadError, Wait, Writer};
 use crate::types::Offset;
 
 /// Why a copy did not take its log's place. The log goes on as before.
@@ -80,6 +81,33 @@ impl Log {
         self.recovery_point.fetch_max(end.0, Ordering::AcqRel);
         self.state.store(MOVED, Ordering::Release);
         Ok(Confirmations(commits.take(|_| true)))
+    }
+
+    /// Whether this log has all that the other one of the same partition has, beyond doubt: it took its place, and perhaps records since.
+    /// Where both were written in the same epochs, logs that share a batch share all that is before it (KIP-101), but for what was
+    /// deleted; and the last batch is compared.
+    pub(in crate::storage) fn continues(&self, other: &Log) -> bool {
+        let (start, end) = (self.log_start_offset().max(other.log_start_offset()), other.log_end_offset());
+        let epochs_of = |log: &Log| log.epochs.lock().entries_in_range(start, end);
+        if self.log_end_offset() < end || epochs_of(self) != epochs_of(other) {
+            return false;
+        }
+        if end <= other.log_start_offset() {
+            // There is nothing in it.
+            return true;
+        }
+        // Without epochs batches at the same offsets may be of several leaders.
+        let epoch = other.leader_epoch_at(end.plus(-1));
+        let last = |log: &Log| log.batch_at(end.plus(-1));
+        epoch.is_some() && matches!((last(self), last(other)), (Ok(Some(here)), Ok(Some(there))) if here == there)
+    }
+
+    /// The batch that holds this offset, byte for byte.
+    fn batch_at(&self, offset: Offset) -> Result<Option<BytesMut>, ReadError> {
+        let read = self.read(offset, 1, offset.plus(1), true, Wait::ForDisk)?;
+        let mut bytes = BytesMut::new();
+        read.slice.read_into(&mut bytes)?;
+        Ok((!bytes.is_empty()).then_some(bytes))
     }
 
     fn take_over(&self, log: &Log, of_log: &Writer, end: Offset, dir: &Path) -> io::Result<()> {

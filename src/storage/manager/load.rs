@@ -86,6 +86,8 @@ struct Loading<'a> {
     events: Arc<dyn Fn(LoadEvent<'_>) + Send + Sync>,
     report: Mutex<LoadReport>,
     duplicates: Mutex<BTreeMap<TopicPartition, Duplicates>>,
+    /// Logs that were repaired, by their directory.
+    repaired: Mutex<BTreeMap<TopicPartition, Vec<DirectoryId>>>,
     /// Where the metadata wants the partitions of future logs.
     futures: Mutex<Vec<(TopicPartition, Option<DirectoryId>)>>,
     /// What could not be opened; `true`: a copy.
@@ -138,6 +140,7 @@ impl LogManager {
             events,
             report: Mutex::new(report),
             duplicates: Mutex::default(),
+            repaired: Mutex::default(),
             futures: Mutex::default(),
             unopened: Mutex::default(),
             total: queues.iter().map(|(_, jobs)| jobs.len()).sum(),
@@ -150,8 +153,9 @@ impl LogManager {
                 self.load_one(dir, job, &loading);
             }
         });
+        let mut repaired = loading.repaired.into_inner();
         for (partition, Duplicates { logs, named }) in loading.duplicates.into_inner() {
-            self.settle_duplicates(&partition, logs, named);
+            self.settle_duplicates(&partition, logs, named, &repaired.remove(&partition).unwrap_or_default());
         }
         // Else whoever is asked for the partition would make an empty log.
         let is_wanted = |(partition, ..): &(TopicPartition, bool, Unopened)| assigned(partition, None).is_some();
@@ -312,6 +316,9 @@ impl LogManager {
         }
         self.follow_truncations(&log, dir);
         warn_of_repairs(partition, &report);
+        if !report.repairs.is_empty() {
+            loading.repaired.lock().entry(partition.clone()).or_default().push(dir.id);
+        }
         let on_disk = job.noted.recovery_point.unwrap_or_default();
         if log.log_end_offset() < on_disk {
             warn!(%partition, log_end_offset = %log.log_end_offset(), %on_disk,

@@ -337,27 +337,58 @@ impl LogManager {
     }
 
     /// Of the logs of one partition, which a move has left that was interrupted at its end, keeps the one that goes further,
-    /// or the one that the metadata names if they are alike. Another one is deleted if it has nothing that this one has not,
-    /// and set aside else. Where the directory of the one to be kept has failed meanwhile, the partition is offline, and the
-    /// next start decides.
+    /// or of those that are alike the one of which nothing was lost, or the one that the metadata names. Another one is deleted if it
+    /// has nothing that this one has not, as the move would have done, and set aside else. Where the directory of the one to be kept has
+    /// failed meanwhile, the partition is offline, and the next start decides. `repaired`: where the log of the partition was not what
+    /// it should be.
     pub(super) fn settle_duplicates(
         &self,
         topic_partition: &TopicPartition,
         mut logs: Vec<HostedLog>,
         named: Option<DirectoryId>,
+        repaired: &[DirectoryId],
     ) {
-        let rank = |&at: &usize| (logs[at].reach(), Some(logs[at].dir.id) == named);
+        let is_whole = |hosted: &HostedLog| !repaired.contains(&hosted.dir.id);
+        let rank = |&at: &usize| (logs[at].reach(), is_whole(&logs[at]), Some(logs[at].dir.id) == named);
         let Some(at) = (0..logs.len()).max_by_key(rank) else { return };
         let kept = logs.swap_remove(at);
         let is_online = self.logs.write().put(topic_partition, kept.clone());
         for other in logs {
-            let are_alike = kept.reach() == other.reach();
-            warn!(partition = %topic_partition, kept = %kept.log.dir().display(), other = %other.log.dir().display(), are_alike,
-                "a partition has two logs: a move between log directories was interrupted");
-            match are_alike {
-                _ if !is_online || !other.dir.is_online() => self.leave_alone(&other),
-                true => self.remove_log(topic_partition, &other),
-                false => self.set_log_aside(topic_partition, &other),
+            let (kept_dir, other_dir) = (kept.log.dir(), other.log.dir());
+            if !is_online || !other.dir.is_online() {
+                warn!(partition = %topic_partition, kept = %kept_dir.display(), other = %other_dir.display(),
+                    "a partition has two logs, and a log directory has failed: the next start looks at them again");
+                self.leave_alone(&other);
+                continue;
+            }
+            match is_whole(&kept) && kept.log.continues(&other.log) {
+                true => {
+                    info!(partition = %topic_partition, kept = %kept_dir.display(), other = %other_dir.display(),
+                        "a move between log directories was interrupted at its end, and is finished: the log that was moved goes");
+                    self.remove_superseded(topic_partition, &kept, &other);
+                }
+                false => {
+                    let are_alike = kept.reach() == other.reach();
+                    warn!(partition = %topic_partition, kept = %kept_dir.display(), other = %other_dir.display(), are_alike,
+                        "a partition has two logs: a move between log directories was interrupted");
+                    match are_alike {
+                        true => self.remove_superseded(topic_partition, &kept, &other),
+                        false => self.set_log_aside(topic_partition, &other),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Removes a log that another one has taken the place of, once that does not depend on power any more.
+    fn remove_superseded(&self, topic_partition: &TopicPartition, kept: &HostedLog, other: &HostedLog) {
+        match kept.log.flush(other.log.log_end_offset()) {
+            Ok(()) => self.remove_log(topic_partition, other),
+            // It stays, and the next start comes upon the two again.
+            Err(error) => {
+                warn!(partition = %topic_partition, %error, other = %other.log.dir().display(),
+                    "the log that takes the place of another one cannot be flushed: the other one stays");
+                self.leave_alone(other);
             }
         }
     }

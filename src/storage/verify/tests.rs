@@ -23,6 +23,7 @@ fn found(name: &str) -> BTreeMap<String, VerifiedLog> {
             dir: fixture.data().join(&dir),
             log_start_offset: starts.get(&parsed.topic_partition).copied().unwrap_or_default(),
             was_closed,
+            is_set_aside: false,
         };
         found.insert(dir, verify(&disk, &params, &mut ()).unwrap());
     }
@@ -69,7 +70,8 @@ fn a_right_checksum_is_not_all() {
     let sound = std::fs::read(&path).unwrap();
     let disk = RealDisk::new();
     let verified = || {
-        let params = VerifyParams { dir: dir.clone(), log_start_offset: Offset(0), was_closed: true };
+        let params =
+            VerifyParams { dir: dir.clone(), log_start_offset: Offset(0), was_closed: true, is_set_aside: false };
         verify(&disk, &params, &mut ()).unwrap().findings
     };
     assert_eq!(verified(), []);
@@ -112,7 +114,7 @@ proptest! {
         std::fs::write(path, &bytes).unwrap();
 
         let disk = RealDisk::new();
-        let params = VerifyParams { dir, log_start_offset: Offset(0), was_closed: true };
+        let params = VerifyParams { dir, log_start_offset: Offset(0), was_closed: true, is_set_aside: false };
         let found = verify(&disk, &params, &mut ()).unwrap();
         // The offset that an index or a transaction's entry names may be another one that is right, too, and the file of the
         // topic id is not looked at here. Everything in a log and a snapshot is covered.
