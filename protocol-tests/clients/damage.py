@@ -153,15 +153,21 @@ Directories of two such topics, `d` and `e`, that were closed in order.
 NO_FILES = """\
 ## What is no file
 A directory, a FIFO, a socket, a device, a symbolic link to nothing or in a circle, where a file or a directory should be; a link that leads to
-one is as good as that. Nothing waits for it, and the other partitions serve. The tests of `ottla verify-log` have each of them in each place.
+one is as good as that. In Ottla nothing waits for it, and the other partitions serve; the tests of `ottla verify-log` have each of them in each
+place. Kafka was given a directory, a link to nothing or a FIFO in the place of a file of the second segment, or beside it, after an end in order.
 
-| in the place of | Ottla |
-|---|---|
-| `.index`, `.timeindex`, `.txnindex`, `.snapshot`, `leader-epoch-checkpoint`, what ends in `.deleted` or `.cleaned` | 0..102, 100/90; renamed to `….set-aside`, and made anew from the records |
-| `partition.metadata` | as if there were none |
-| a `.log`; the directory of a partition | the partition is offline (KAFKA_STORAGE_ERROR) until it is put right and the broker started again: the records may be on a volume that is missing. Nothing of it is changed, and its topic can be deleted |
-| the checkpoints in the root, `.kafka_cleanshutdown`, `.lock`, `bootstrap.checkpoint` | as if there were none; a directory is renamed to `….set-aside` when the file is written |
-| `meta.properties`, `quorum-state`, the `.log` of `__cluster_metadata-0`, itself | does not start, and says which |
+| in the place of | Kafka | Ottla |
+|---|---|---|
+| `.index`, `.timeindex` | 0..102, 100/90; of a directory the first read that needs it fails, and with it the node | 0..102, 100/90; renamed to `….set-aside`, and made anew from the records |
+| `.txnindex` | of a directory it does not start; of a link to nothing: read_committed shows aborted records, 100/100 | as an `.index` |
+| `.snapshot`, `leader-epoch-checkpoint` | does not start; at a FIFO it waits for ever | as an `.index` |
+| what ends in `.deleted` or `.cleaned` | 0..102, 100/90; a directory stays, if it is not empty | as an `.index` |
+| `partition.metadata` | of a directory it does not start; of a link to nothing the log is set aside as `…-stray`, an empty one takes its place | as if there were none |
+| a `.log` | 0..102, 70/70: as if the segment were not there | the partition is offline (KAFKA_STORAGE_ERROR) until it is put right and the broker started again: the records may be on a volume that is missing. Nothing of it is changed, and its topic can be deleted |
+| the directory of a partition | does not start | as a `.log` |
+| `.kafka_cleanshutdown` | as if there were none | as if there were none; a directory is renamed to `….set-aside` when the file is written |
+| the checkpoints in the root, `.lock`, `bootstrap.checkpoint` | does not start | as if there were none; a directory is renamed to `….set-aside` when the file is written |
+| `meta.properties`, `quorum-state`, the `.log` of `__cluster_metadata-0`, itself | does not start | does not start, and says which |
 
 A file of a partition that the broker may not read (its permissions) is no reason to make it anew: the partition is offline. Where the start
 does not need it, that of a closed segment in a directory that was closed, reads of that segment fail (KAFKA_STORAGE_ERROR), and whatever else

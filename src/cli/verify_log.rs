@@ -36,6 +36,7 @@ use crate::storage::directory_name::{DirectoryKind, METADATA_TOPIC};
 use crate::storage::disk::{Disk, EntryKind, RealDisk};
 use crate::storage::meta_properties::{self, MetaProperties, MetaPropertiesEnsemble, MetaPropertiesVersion};
 use crate::storage::verify::{Finding, Remedy, Severity, VerifiedLog, VerifyObserver, VerifyParams, verify};
+use crate::storage::work_queue::in_parallel;
 use crate::types::{LeaderEpoch, Offset, TopicPartition};
 
 /// More threads than disks and checksums keep busy.
@@ -361,41 +362,24 @@ fn check_logs(
         );
     }
     let available = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = arguments.threads.unwrap_or(available).clamp(1, MAX_THREADS).min(jobs.len().max(1));
-    let queue = parking_lot::Mutex::new(jobs.into_iter());
-    let checked = parking_lot::Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let next = queue.lock().next();
-                    let Some((dir, log)) = next else { return };
-                    let partition = log.name.topic_partition.clone();
-                    // What the checkpoints say is of another log then, if of any.
-                    let is_begun = log.name.kind == DirectoryKind::Future && log.topic_id.is_none();
-                    let is_set_aside = log.name.kind == DirectoryKind::Stray || is_begun;
-                    let log_start_offset = if is_set_aside { Offset(0) } else { dir.log_start_offset(&partition) };
-                    let params = VerifyParams {
-                        dir: log.path.clone(),
-                        log_start_offset,
-                        was_closed: dir.was_closed && !is_set_aside,
-                        is_set_aside,
-                    };
-                    let verified = verify(disk, &params, &mut Watch { progress, name: &log.dir_name });
-                    // A disk that fails is a fault, too, and no reason not to look at the others.
-                    let found = verified.unwrap_or_else(VerifiedLog::unreadable);
-                    checked.lock().push(CheckedLog {
-                        dir: dir.number,
-                        name: log.dir_name.clone(),
-                        partition,
-                        path: log.path.clone(),
-                        found,
-                    });
-                }
-            });
-        }
+    let threads = arguments.threads.unwrap_or(available).clamp(1, MAX_THREADS);
+    let mut checked = in_parallel(vec![((), jobs)], threads, |(), (dir, log)| {
+        let partition = log.name.topic_partition.clone();
+        // What the checkpoints say is of another log then, if of any.
+        let is_begun = log.name.kind == DirectoryKind::Future && log.topic_id.is_none();
+        let is_set_aside = log.name.kind == DirectoryKind::Stray || is_begun;
+        let log_start_offset = if is_set_aside { Offset(0) } else { dir.log_start_offset(&partition) };
+        let params = VerifyParams {
+            dir: log.path.clone(),
+            log_start_offset,
+            was_closed: dir.was_closed && !is_set_aside,
+            is_set_aside,
+        };
+        let verified = verify(disk, &params, &mut Watch { progress, name: &log.dir_name });
+        // A disk that fails is a fault, too, and no reason not to look at the others.
+        let found = verified.unwrap_or_else(VerifiedLog::unreadable);
+        CheckedLog { dir: dir.number, name: log.dir_name.clone(), partition, path: log.path.clone(), found }
     });
-    let mut checked = checked.into_inner();
     checked.sort_by(|a, b| (a.dir, &a.name).cmp(&(b.dir, &b.name)));
     checked
 }

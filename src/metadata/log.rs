@@ -227,8 +227,8 @@ impl MetadataLog {
             let start = next;
             let corrupt = |reason| {
                 MetadataLogError::Read(ReadError::Corrupt {
-                    segment_base_offset: read.position.map_or(start, |at| at.segment_base_offset),
-                    position: read.position.map_or(0, |at| at.bytes),
+                    segment_base_offset: read.start.map_or(start, |at| at.segment_base_offset),
+                    position: read.start.map_or(0, |at| at.relative_position_in_segment),
                     reason,
                 })
             };

@@ -5,9 +5,8 @@
 //! is the metadata published; so whatever the metadata names is served.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
@@ -27,6 +26,7 @@ use crate::storage::cleaner::CleanerConfig;
 use crate::storage::log::ChangeError;
 use crate::storage::manager::{CreateError, LogLookupError, LogManager, NewLog};
 use crate::storage::recovery::DamagePolicy;
+use crate::storage::work_queue::in_parallel;
 use crate::types::{LeaderEpoch, Offset, PartitionId, ProducerId, TopicId, TopicName, TopicPartition};
 
 /// Partitions that are opened, or get a new leader epoch, at the same time.
@@ -91,30 +91,6 @@ struct Assignment<'a> {
     retry: bool,
     config: Arc<TopicConfig>,
     before: Option<Hosted>,
-}
-
-/// The results of `work` for all items, in their order, by several threads if there are several items.
-fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = items.len().min(PARALLEL_OPENS);
-    if threads <= 1 {
-        return items.iter().map(work).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let take = || {
-        let mut done = Vec::new();
-        while let at = next.fetch_add(1, Ordering::Relaxed)
-            && let Some(item) = items.get(at)
-        {
-            done.push((at, work(item)));
-        }
-        done
-    };
-    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
-    });
-    results.sort_unstable_by_key(|(at, _)| *at);
-    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Partitions for which there was no room, and whether they were new then: a log of one that was not may be somewhere.
@@ -280,7 +256,10 @@ impl ReplicaManager {
             }
         }
         // Each waits for the disk several times, and the disk takes many at once.
-        let mut hosted = in_parallel(&assignments, |assignment| self.host(assignment)).into_iter();
+        let mut hosted = in_parallel(vec![((), assignments.iter().collect())], PARALLEL_OPENS, |(), assignment| {
+            self.host(assignment)
+        })
+        .into_iter();
         for of_topic in assignments.chunk_by(|a, b| a.topic.id == b.topic.id) {
             let topic = of_topic[0].topic;
             let partitions: Vec<Hosted> = hosted.by_ref().take(of_topic.len()).collect();

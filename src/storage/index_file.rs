@@ -33,6 +33,16 @@ pub enum IndexError {
     Io(#[from] io::Error),
 }
 
+impl IndexError {
+    /// An index that is only written to fails only with the disk; if it is damaged nevertheless, so is the disk.
+    pub fn into_io(self) -> io::Error {
+        match self {
+            IndexError::Io(error) => error,
+            error => io::Error::other(error),
+        }
+    }
+}
+
 /// An entry of an index.
 pub(super) trait Entry: Copy + PartialEq {
     const SIZE: usize;

@@ -179,18 +179,19 @@ pub struct LogRead {
     pub slice: LogSlice,
     /// Not even the first batch fits within the byte limit.
     pub first_batch_incomplete: bool,
-    /// Where the first batch lies; `None` if there is none below the bound.
-    pub position: Option<LogPosition>,
+    /// The first batch; `None` if there is none below the bound.
+    pub start: Option<LogOffsetMetadata>,
     /// The segments as they were then. Compaction may replace them, and what it writes knows nothing of the aborted
     /// transactions that it took out.
     segments: Arc<Vec<Arc<LogSegment>>>,
 }
 
-/// A place in the log. Two places of one segment can be compared by bytes.
+/// An offset, and where its batch lies or will. Two places of one segment can be compared by bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogPosition {
+pub struct LogOffsetMetadata {
+    pub message_offset: Offset,
     pub segment_base_offset: Offset,
-    pub bytes: u64,
+    pub relative_position_in_segment: u64,
 }
 
 /// Why records cannot be read.
@@ -207,6 +208,17 @@ pub enum ReadError {
     Corrupt { segment_base_offset: Offset, position: u64, reason: String },
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+impl ReadError {
+    /// For who reads what it has looked at before, or is in the midst of a change: that it cannot be read is the disk's
+    /// fault, then.
+    pub fn into_io(self) -> io::Error {
+        match self {
+            ReadError::Io(error) => error,
+            error => io::Error::new(io::ErrorKind::InvalidData, error),
+        }
+    }
 }
 
 /// Whether a call may wait for the disk.
@@ -260,7 +272,7 @@ pub struct Log {
     pub(super) writer: Mutex<Writer>,
     /// In order, never empty; the last one is written to.
     pub(super) segments: ArcSwap<Vec<Arc<LogSegment>>>,
-    pub(super) end: RwLock<LogEnd>,
+    pub(super) end: RwLock<LogOffsetMetadata>,
     /// `end.offset`, for those who need nothing else.
     pub(super) log_end_offset: AtomicI64,
     pub(super) log_start_offset: AtomicI64,
@@ -332,14 +344,6 @@ impl ActiveSegment {
             reserved: if config.preallocate { config.segment_bytes.max(0) as u64 } else { 0 },
         }
     }
-}
-
-/// The log's end, as an offset and as a place.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::storage) struct LogEnd {
-    pub(super) offset: Offset,
-    pub(super) segment_base_offset: Offset,
-    pub(super) position: u64,
 }
 
 /// Lets the high watermark rise without a lock while no transaction waits for it.
@@ -499,9 +503,9 @@ impl Log {
         self.first_unstable_offset.store(first, Ordering::Release);
     }
 
-    fn publish_end(&self, end: LogEnd) {
+    fn publish_end(&self, end: LogOffsetMetadata) {
         *self.end.write() = end;
-        self.log_end_offset.store(end.offset.0, Ordering::Release);
+        self.log_end_offset.store(end.message_offset.0, Ordering::Release);
     }
 
     fn active_segment(&self) -> Arc<LogSegment> {

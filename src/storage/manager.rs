@@ -46,6 +46,7 @@ use crate::storage::log::{DiskTrouble, Log, LogContext, LogOpenError, LogParams,
 use crate::storage::partition_metadata;
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
+use crate::storage::work_queue::in_parallel;
 use crate::types::{DirectoryId, LeaderEpoch, Offset, TopicId, TopicPartition};
 
 /// Settings of all logs of a node.
@@ -517,13 +518,8 @@ impl LogManager {
                 }
                 continue;
             };
-            hosted.dir.log_count.fetch_sub(1, Ordering::Relaxed);
-            match hosted.log.delete() {
-                Ok(renamed) => info!(partition = %topic_partition, dir = %renamed.display(), "log is to be deleted"),
-                Err(error) => {
-                    failed.push(topic_partition.clone());
-                    self.take_offline(&hosted.dir, &error.to_string());
-                }
+            if !self.remove_log(topic_partition, &hosted) {
+                failed.push(topic_partition.clone());
             }
             if !changed.iter().any(|dir| Arc::ptr_eq(dir, &hosted.dir)) {
                 changed.push(hosted.dir);
@@ -534,6 +530,21 @@ impl LogManager {
             self.checkpoint_in(dir);
         }
         failed
+    }
+
+    /// Deletes a log that is entered nowhere any more. If that fails, the directory goes offline.
+    fn remove_log(&self, topic_partition: &TopicPartition, hosted: &HostedLog) -> bool {
+        hosted.dir.log_count.fetch_sub(1, Ordering::Relaxed);
+        match hosted.log.delete() {
+            Ok(renamed) => {
+                info!(partition = %topic_partition, dir = %renamed.display(), "log is to be deleted");
+                true
+            }
+            Err(error) => {
+                self.take_offline(&hosted.dir, &error.to_string());
+                false
+            }
+        }
     }
 
     /// Keeps others from making, moving or deleting the same log until the guard is dropped.
@@ -671,9 +682,9 @@ impl LogManager {
             .iter()
             .filter(|dir| dir.is_online())
             .map(|dir| (dir.clone(), self.logs_in(dir.id).into_iter().collect()))
-            .collect::<Queues<(TopicPartition, Arc<Log>)>>();
+            .collect::<Vec<(Arc<LogDir>, Vec<(TopicPartition, Arc<Log>)>)>>();
         let threads = self.recovery_threads.load(Ordering::Relaxed);
-        for_each_in_parallel(queues, threads, |dir, (partition, log)| {
+        in_parallel(queues, threads, |dir, (partition, log)| {
             if let Err(error) = log.close() {
                 warn!(%partition, %error, "log could not be closed");
                 dir.set_unclean();
@@ -697,35 +708,6 @@ impl Drop for Busy<'_> {
         self.manager.busy.lock().remove(&self.topic_partition);
         self.manager.not_busy.notify_all();
     }
-}
-
-/// What is to be done in each directory.
-type Queues<T> = Vec<(Arc<LogDir>, Vec<T>)>;
-
-/// Does `act` for everything in each directory's queue, with up to `threads` threads per directory.
-fn for_each_in_parallel<T: Send>(queues: Queues<T>, threads: usize, act: impl Fn(&Arc<LogDir>, T) + Sync) {
-    // One thread at work is the one that waits for it.
-    if queues.len() <= 1 && threads <= 1 {
-        queues.into_iter().for_each(|(dir, items)| items.into_iter().for_each(|item| act(&dir, item)));
-        return;
-    }
-    let queues: Vec<_> =
-        queues.into_iter().map(|(dir, items)| (dir, items.len(), Mutex::new(items.into_iter()))).collect();
-    std::thread::scope(|scope| {
-        for (dir, len, items) in &queues {
-            for _ in 0..threads.max(1).min(*len) {
-                scope.spawn(|| {
-                    loop {
-                        let item = items.lock().next();
-                        match item {
-                            Some(item) => act(dir, item),
-                            None => return,
-                        }
-                    }
-                });
-            }
-        }
-    });
 }
 
 #[cfg(test)]

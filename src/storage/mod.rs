@@ -42,3 +42,4 @@ pub mod time_index;
 pub mod txn_index;
 pub mod validate;
 pub mod verify;
+pub mod work_queue;

@@ -54,7 +54,8 @@ use crate::storage::leader_epochs::{self, LeaderEpochFileCache};
 use crate::storage::log::change::replay_producers;
 use crate::storage::log::cleaning::Cleaning;
 use crate::storage::log::{
-    ActiveSegment, Log, LogContext, LogEnd, LogOpenError, LogParams, Markers, Noted, OPEN, ReadError, Wait, Writer,
+    ActiveSegment, Log, LogContext, LogOffsetMetadata, LogOpenError, LogParams, Markers, Noted, OPEN, ReadError, Wait,
+    Writer,
 };
 use crate::storage::producer_state::ProducerStateManager;
 use crate::storage::scan::{Frame, HeaderScan, ScanError};
@@ -289,7 +290,7 @@ impl Recovery<'_> {
         let first_epoch = |segment: &Arc<LogSegment>| match segment.first_frame(Wait::ForDisk) {
             Ok(frame) => Ok(frame.map(|frame| frame.leader_epoch())),
             Err(ReadError::Corrupt { .. }) => Ok(None),
-            Err(error) => Err(unreadable(error)),
+            Err(error) => Err(error.into_io()),
         };
         for n in 0..self.segments.len() {
             let segment = self.segments[n].clone();
@@ -312,7 +313,7 @@ impl Recovery<'_> {
                         }
                     }
                     Ok(None) | Err(ScanError::Damaged { .. }) => break,
-                    Err(error) => return Err(unreadable(segment.damaged(error))),
+                    Err(error) => return Err(segment.damaged(error).into_io()),
                 }
             }
         }
@@ -388,7 +389,7 @@ impl Recovery<'_> {
             };
             match replay_producers(&self.segments, &mut producers, end, index) {
                 Err(ReadError::Corrupt { .. }) => {}
-                result => result.map_err(unreadable)?,
+                result => result.map_err(ReadError::into_io)?,
             }
         }
         Ok(())
@@ -419,7 +420,7 @@ impl Recovery<'_> {
             match replayed {
                 // A trusted segment that cannot be read has cost the producers in it, and no more.
                 Err(ReadError::Corrupt { .. }) => producers.update_map_end_offset(end),
-                result => result.map_err(unreadable)?,
+                result => result.map_err(ReadError::into_io)?,
             }
             if is_base && makes_snapshots {
                 producers.take_snapshot()?;
@@ -460,7 +461,11 @@ impl Recovery<'_> {
         let first_unstable = producers.first_unstable_offset().map_or(-1, |first| first.max(log_start_offset).0);
         let mut active_state = ActiveSegment::new(now_ms, &self.params.config, size);
         active_state.last_index_entry = self.last_index_entry;
-        let end = LogEnd { offset: end, segment_base_offset: active.base_offset(), position: size };
+        let end = LogOffsetMetadata {
+            message_offset: end,
+            segment_base_offset: active.base_offset(),
+            relative_position_in_segment: size,
+        };
         let log = Arc::new_cyclic(|this| Log {
             this: this.clone(),
             context: self.context.clone(),
@@ -472,11 +477,11 @@ impl Recovery<'_> {
             writer: Mutex::new(Writer { producers, active: active_state, has_changed: !is_clean }),
             segments: ArcSwap::from_pointee(self.segments),
             end: RwLock::new(end),
-            log_end_offset: AtomicI64::new(end.offset.0),
+            log_end_offset: AtomicI64::new(end.message_offset.0),
             log_start_offset: AtomicI64::new(log_start_offset.0),
             recovery_point: AtomicI64::new(recovery_point.0),
             first_unstable_offset: AtomicI64::new(first_unstable),
-            markers: Markers { last: AtomicI64::new(end.offset.0), settled: AtomicI64::new(-1) },
+            markers: Markers { last: AtomicI64::new(end.message_offset.0), settled: AtomicI64::new(-1) },
             epochs: Mutex::new(self.epochs),
             recent: Mutex::default(),
             commits: Mutex::default(),
@@ -493,13 +498,5 @@ impl Recovery<'_> {
             },
         });
         (log, self.report)
-    }
-}
-
-/// What cannot be read here was looked at before, so that it is the disk's fault.
-fn unreadable(error: ReadError) -> io::Error {
-    match error {
-        ReadError::Io(error) => error,
-        error => io::Error::new(io::ErrorKind::InvalidData, error),
     }
 }

@@ -31,6 +31,16 @@ pub(super) enum ScanError {
     Io(#[from] io::Error),
 }
 
+impl ScanError {
+    /// For who knows of no damage but the disk's.
+    pub fn into_io(self) -> io::Error {
+        match self {
+            ScanError::Io(error) => error,
+            error => io::Error::new(io::ErrorKind::InvalidData, error),
+        }
+    }
+}
+
 /// A batch, or a message set of an old format.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Frame {

@@ -461,6 +461,15 @@ impl LogSegment {
         Ok(self.log.disk().info(&self.log.path())?.modified_ms)
     }
 
+    /// The largest timestamp of its records, or when it was last written to, if they have none: how old it is.
+    pub fn largest_timestamp_ms(&self) -> io::Result<i64> {
+        match self.max_timestamp() {
+            Ok(Some(max)) => Ok(max.timestamp),
+            Ok(None) | Err(IndexError::Corrupt(_)) => self.modified_ms(),
+            Err(error) => Err(error.into_io()),
+        }
+    }
+
     /// Whether a transaction may have been aborted by a marker in this segment.
     pub fn has_txn_index(&self) -> bool {
         !matches!(*self.txn_index.lock(), TxnIndexSlot::Absent)

@@ -760,19 +760,6 @@ fn room_brings_back_what_lacked_it_and_nothing_else() {
 }
 
 #[test]
-fn work_done_in_parallel_keeps_its_order() {
-    let items: Vec<usize> = (0..100).collect();
-    assert_eq!(in_parallel(&items, |item| item * 2), items.iter().map(|item| item * 2).collect::<Vec<_>>());
-    assert_eq!(in_parallel(&[7], |item| item + 1), [8]);
-    assert!(in_parallel(&[] as &[i32], |item| *item).is_empty());
-    // A panic is one here, too, and not a partition that is missing.
-    let panicked = std::panic::catch_unwind(|| {
-        in_parallel(&items, |item| assert_ne!(*item, 50));
-    });
-    assert!(panicked.is_err());
-}
-
-#[test]
 fn a_transaction_that_hangs_is_told_once() {
     use crate::replica::{TransactionMarker, TransactionVersion, VerifiedProducer};
     use crate::types::{ProducerEpoch, ProducerId};

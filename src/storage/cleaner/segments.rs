@@ -27,7 +27,6 @@ use crate::storage::cleaner::transactions::CleanedTransactionMetadata;
 use crate::storage::disk::{DiskFile, is_full};
 use crate::storage::index_file::IndexError;
 use crate::storage::known_bugs::{self, KnownBug};
-use crate::storage::log::append::index_io;
 use crate::storage::log::read::find_aborted;
 use crate::storage::log::{ChangeError, Log, ReadError, Wait};
 use crate::storage::segment::{LastIndexEntry, LogSegment, txn_io};
@@ -332,7 +331,7 @@ impl Cleaner {
                 return Ok(false);
             }
             let last = sources.last().expect("a group has a segment");
-            cleaned.seal().map_err(index_io).map_err(disk_error)?;
+            cleaned.seal().map_err(IndexError::into_io).map_err(disk_error)?;
             let modified_ms = last.modified_ms().map_err(CleanError::Io)?;
             cleaned.set_modified(modified_ms).map_err(CleanError::Io)?;
             if !known_bugs::is_back(KnownBug::CleanedNotSynced) {
@@ -547,10 +546,13 @@ impl<'a> CleanedWriter<'a> {
     /// Notes a batch that stands at `at` in what is going to be written.
     fn index(&mut self, last_offset: Offset, timestamp: i64, at: u64) -> Result<(), CleanError> {
         let entry = TimestampEntry { timestamp, offset: last_offset };
-        self.segment.observe_timestamp(entry).map_err(index_io).map_err(disk_error)?;
+        self.segment.observe_timestamp(entry).map_err(IndexError::into_io).map_err(disk_error)?;
         let position = self.segment.size() + at;
         if self.last_index_entry.is_next_due(position, self.config) {
-            self.segment.append_index_entries(last_offset, position).map_err(index_io).map_err(disk_error)?;
+            self.segment
+                .append_index_entries(last_offset, position)
+                .map_err(IndexError::into_io)
+                .map_err(disk_error)?;
             self.last_index_entry = LastIndexEntry::at(position);
         }
         Ok(())
@@ -643,15 +645,11 @@ fn segment_facts(segment: &LogSegment, wanted: Wanted) -> Result<SegmentFacts, C
         Some(Ok(count)) => Ok(u64::from(count) * entry_size as u64),
         // It is built anew.
         Some(Err(IndexError::Corrupt(_))) => Ok(0),
-        Some(Err(error)) => Err(CleanError::Io(index_io(error))),
+        Some(Err(error)) => Err(CleanError::Io(error.into_io())),
     };
     let largest_timestamp_ms = match wanted.largest_timestamp {
         false => 0,
-        true => match segment.max_timestamp() {
-            Ok(Some(max)) => max.timestamp,
-            Ok(None) | Err(IndexError::Corrupt(_)) => segment.modified_ms().map_err(CleanError::Io)?,
-            Err(error) => return Err(CleanError::Io(index_io(error))),
-        },
+        true => segment.largest_timestamp_ms().map_err(CleanError::Io)?,
     };
     let first = match wanted.first_timestamp {
         true => segment.first_frame(Wait::ForDisk).map_err(unreadable)?,

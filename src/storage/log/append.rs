@@ -19,7 +19,7 @@ use crate::storage::disk::is_full;
 use crate::storage::file_name::MAX_BASE_OFFSET;
 use crate::storage::index_file::IndexError;
 use crate::storage::log::{
-    ActiveSegment, AppendContext, AppendError, AppendInfo, Log, LogEnd, OPEN, ReadError, Wait, Writer,
+    ActiveSegment, AppendContext, AppendError, AppendInfo, Log, LogOffsetMetadata, OPEN, ReadError, Wait, Writer,
 };
 use crate::storage::producer_state::{Analysis, BatchKind, EndTransactionMarker, ProducerBatch, ProducerUpdates};
 use crate::storage::segment::{BatchPosition, LastIndexEntry, LogSegment, txn_io};
@@ -165,10 +165,10 @@ impl Log {
             self.publish_first_unstable(writer);
         }
         segment.publish(end);
-        self.publish_end(LogEnd {
-            offset: last_offset.plus(1),
+        self.publish_end(LogOffsetMetadata {
+            message_offset: last_offset.plus(1),
             segment_base_offset: segment.base_offset(),
-            position: end,
+            relative_position_in_segment: end,
         });
         self.pace_writeback(&mut writer.active, &segment, config, end);
         Ok(())
@@ -228,9 +228,9 @@ impl Log {
             let (header, size) = (&batch.header, batch.size_in_bytes() as u64);
             let last_offset = header.last_offset();
             let timestamp = TimestampEntry { timestamp: header.max_timestamp(), offset: last_offset };
-            segment.observe_timestamp(timestamp).map_err(index_io)?;
+            segment.observe_timestamp(timestamp).map_err(IndexError::into_io)?;
             if active.last_index_entry.is_next_due(position, config) {
-                segment.append_index_entries(last_offset, position).map_err(index_io)?;
+                segment.append_index_entries(last_offset, position).map_err(IndexError::into_io)?;
                 active.last_index_entry = LastIndexEntry::at(position);
             }
             let batch = BatchPosition { base_offset: header.base_offset(), last_offset, position, size };
@@ -369,8 +369,8 @@ fn must_roll(
     let size = segment.size();
     let index_bytes = config.segment_index_bytes.max(0) as usize;
     let is_full = |count: u32, entry_size: usize, spare: usize| count as usize + spare >= index_bytes / entry_size;
-    let offset_entries = segment.offset_index().count(Wait::ForDisk).map_err(index_io)?;
-    let time_entries = segment.time_index().count(Wait::ForDisk).map_err(index_io)?;
+    let offset_entries = segment.offset_index().count(Wait::ForDisk).map_err(IndexError::into_io)?;
+    let time_entries = segment.time_index().count(Wait::ForDisk).map_err(IndexError::into_io)?;
     Ok(size + records.size_in_bytes as u64 > config.segment_bytes.max(0) as u64
         || size > 0 && is_old(segment, active, config, records.max_timestamp, now_ms)?
         || size > 0 && is_full(offset_entries, offset_index::ENTRY_SIZE, 0)
@@ -408,12 +408,4 @@ fn is_old(
         _ => now_ms.saturating_sub(active.created_ms),
     };
     Ok(waited_ms > config.max_segment_ms().saturating_sub(active.roll_jitter_ms))
-}
-
-/// An index that is only written to fails only with the disk; if it is damaged nevertheless, so is the disk.
-pub(in crate::storage) fn index_io(error: IndexError) -> io::Error {
-    match error {
-        IndexError::Io(error) => error,
-        error => io::Error::other(error),
-    }
 }

@@ -19,9 +19,9 @@ use crate::storage::file_cache::Directory;
 use crate::storage::file_name::{FileKind, FileName, FileState, MAX_BASE_OFFSET};
 use crate::storage::index_file::IndexError;
 use crate::storage::known_bugs::{self, KnownBug};
-use crate::storage::log::append::{index_io, producer_batch};
+use crate::storage::log::append::producer_batch;
 use crate::storage::log::{
-    ActiveSegment, CLOSED, ChangeError, FlushError, Log, LogEnd, MOVED, OPEN, ReadError, Wait, Writer,
+    ActiveSegment, CLOSED, ChangeError, FlushError, Log, LogOffsetMetadata, MOVED, OPEN, ReadError, Wait, Writer,
 };
 use crate::storage::partition_metadata;
 use crate::storage::producer_state::ProducerStateManager;
@@ -125,11 +125,7 @@ impl Log {
             .iter()
             .zip(ends)
             .map(|(segment, end_offset)| {
-                let largest_timestamp_ms = match segment.max_timestamp() {
-                    Ok(Some(max)) => max.timestamp,
-                    Ok(None) | Err(IndexError::Corrupt(_)) => segment.modified_ms()?,
-                    Err(error) => return Err(index_io(error)),
-                };
+                let largest_timestamp_ms = segment.largest_timestamp_ms()?;
                 let (base_offset, size) = (segment.base_offset(), segment.size());
                 Ok(SegmentAge { base_offset, end_offset, size, largest_timestamp_ms })
             })
@@ -212,7 +208,7 @@ impl Log {
             result => result,
         };
         unless_full(self.finish_exchanges())?;
-        unless_full(active.seal().map_err(index_io))?;
+        unless_full(active.seal().map_err(IndexError::into_io))?;
         if writer.active.reserved > active.size() {
             active.release_reserved()?;
         }
@@ -355,7 +351,7 @@ impl Log {
         if old.base_offset() == base_offset {
             return Ok(old);
         }
-        old.seal().map_err(index_io)?;
+        old.seal().map_err(IndexError::into_io)?;
         if writer.active.reserved > old.size() {
             old.release_reserved()?;
         }
@@ -408,7 +404,11 @@ impl Log {
         let mut segments = Vec::clone(&self.segments.load());
         segments.push(new.clone());
         self.segments.store(Arc::new(segments));
-        self.publish_end(LogEnd { offset: self.log_end_offset(), segment_base_offset: base_offset, position: 0 });
+        self.publish_end(LogOffsetMetadata {
+            message_offset: self.log_end_offset(),
+            segment_base_offset: base_offset,
+            relative_position_in_segment: 0,
+        });
         self.finish_roll_later(new.clone(), snapshot);
         new
     }
@@ -451,14 +451,18 @@ impl Log {
         let mut segments = Vec::clone(&self.segments.load());
         let removed = segments.split_off(segments.partition_point(|segment| segment.base_offset() <= offset));
         let active = segments.last().expect("the caller has looked").clone();
-        let cut = active.find(offset, active.size(), Wait::ForDisk).map_err(read_io)?;
+        let cut = active.find(offset, active.size(), Wait::ForDisk).map_err(ReadError::into_io)?;
         // The records of a batch cannot be parted.
         let end = cut.map_or(offset, |batch| batch.base_offset.min(offset));
         // What is damaged before it goes, too: it must not become a part of what is appended next.
         let position = active.without_damage_before(cut.map_or(active.size(), |batch| batch.position));
 
         let (old_end, old_segments) = (*self.end.read(), self.segments.load_full());
-        self.publish_end(LogEnd { offset: end, segment_base_offset: active.base_offset(), position });
+        self.publish_end(LogOffsetMetadata {
+            message_offset: end,
+            segment_base_offset: active.base_offset(),
+            relative_position_in_segment: position,
+        });
         self.recent.lock().clear();
         self.segments.store(Arc::new(segments));
         self.truncate_commits(end, true);
@@ -490,9 +494,9 @@ impl Log {
             self.context.disk.sync_dir(&self.dir.path())?;
         }
         if position < active.size() {
-            let lacks_txn_index = active.truncate(end, position).map_err(read_io)?;
+            let lacks_txn_index = active.truncate(end, position).map_err(ReadError::into_io)?;
             if active.distrusts_index() {
-                active.rebuild_indexes_in_place(&self.config.load()).map_err(read_io)?;
+                active.rebuild_indexes_in_place(&self.config.load()).map_err(ReadError::into_io)?;
             }
             if lacks_txn_index {
                 self.index_aborted_anew(writer, active, end)?;
@@ -518,7 +522,7 @@ impl Log {
             true => segment.append_aborted(aborted).map_err(txn_io),
             false => Ok(()),
         };
-        replay_producers(&self.segments.load(), &mut producers, end, index).map_err(read_io)?;
+        replay_producers(&self.segments.load(), &mut producers, end, index).map_err(ReadError::into_io)?;
         self.context.disk.sync_dir(&self.dir.path())?;
         Ok(())
     }
@@ -554,7 +558,11 @@ impl Log {
         is_emptied: bool,
     ) -> io::Result<()> {
         let offset = new.base_offset();
-        self.publish_end(LogEnd { offset, segment_base_offset: offset, position: 0 });
+        self.publish_end(LogOffsetMetadata {
+            message_offset: offset,
+            segment_base_offset: offset,
+            relative_position_in_segment: 0,
+        });
         self.log_start_offset.store(offset.0, Ordering::Release);
         self.recent.lock().clear();
         self.segments.store(Arc::new(vec![new.clone()]));
@@ -586,7 +594,8 @@ impl Log {
     fn reload_producers(&self, writer: &mut Writer, end: Offset) -> Result<(), ChangeError> {
         let now_ms = self.context.clock.now_ms();
         writer.producers.truncate_and_reload(self.log_start_offset(), end, now_ms)?;
-        replay_producers(&self.segments.load(), &mut writer.producers, end, |_, _| Ok(())).map_err(read_io)?;
+        replay_producers(&self.segments.load(), &mut writer.producers, end, |_, _| Ok(()))
+            .map_err(ReadError::into_io)?;
         self.markers.last.store(end.0, Ordering::Release);
         // What was replicated before is to be told anew: the markers below it were just replayed.
         self.markers.settled.store(-1, Ordering::Release);
@@ -721,14 +730,6 @@ pub(super) fn is_half_done(error: io::Error) -> io::Error {
     match is_full(&error) {
         true => io::Error::other(error),
         false => error,
-    }
-}
-
-/// An error of reading in the midst of a change is one of the disk, too: nobody knows what it holds.
-fn read_io(error: ReadError) -> ChangeError {
-    match error {
-        ReadError::Io(error) => ChangeError::Io(error),
-        error => ChangeError::Io(io::Error::new(io::ErrorKind::InvalidData, error)),
     }
 }
 

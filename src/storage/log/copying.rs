@@ -78,7 +78,7 @@ impl Log {
         let records = validate(bytes.into(), &settings, self.context.clock.now_ms())?;
         let Some(first) = records.batches.first().map(|batch| batch.header.base_offset()) else {
             let (segment_base_offset, position) =
-                read.position.map_or((from, 0), |at| (at.segment_base_offset, at.bytes));
+                read.start.map_or((from, 0), |at| (at.segment_base_offset, at.relative_position_in_segment));
             let reason = "no whole batch was read".to_owned();
             return Err(ReadError::Corrupt { segment_base_offset, position, reason }.into());
         };

@@ -15,7 +15,7 @@ use crate::record::record::RecordStream;
 use crate::storage::background::Lane;
 use crate::storage::index_file::IndexError;
 use crate::storage::log::change::ignore_missing;
-use crate::storage::log::{AbortedTransaction, Log, LogEnd, LogPosition, LogRead, ReadError, TimestampOffset, Wait};
+use crate::storage::log::{AbortedTransaction, Log, LogOffsetMetadata, LogRead, ReadError, TimestampOffset, Wait};
 use crate::storage::scan::{Frame, HeaderScan};
 use crate::storage::segment::{BatchPosition, IndexRebuild, LogSegment};
 use crate::storage::slice::LogSlice;
@@ -38,10 +38,14 @@ impl Log {
         loop {
             let end = *self.end.read();
             let log_start_offset = self.log_start_offset();
-            if start < log_start_offset || start > end.offset {
-                return Err(ReadError::OutOfRange { offset: start, log_start_offset, log_end_offset: end.offset });
+            if start < log_start_offset || start > end.message_offset {
+                return Err(ReadError::OutOfRange {
+                    offset: start,
+                    log_start_offset,
+                    log_end_offset: end.message_offset,
+                });
             }
-            let bound = upper_bound.min(end.offset);
+            let bound = upper_bound.min(end.message_offset);
             match self.unless_exchanged(|| self.read_below(end, start, max_bytes, bound, min_one_batch, wait)) {
                 // The segment was deleted since; the log's start tells.
                 Err(ReadError::Io(error))
@@ -53,7 +57,7 @@ impl Log {
 
     fn read_below(
         &self,
-        end: LogEnd,
+        end: LogOffsetMetadata,
         start: Offset,
         max_bytes: usize,
         upper_bound: Offset,
@@ -62,7 +66,7 @@ impl Log {
     ) -> Result<LogRead, ReadError> {
         let segments = self.segments.load_full();
         let nothing =
-            |segments| LogRead { slice: LogSlice::empty(), first_batch_incomplete: false, position: None, segments };
+            |segments| LogRead { slice: LogSlice::empty(), first_batch_incomplete: false, start: None, segments };
         if start >= upper_bound {
             return Ok(nothing(segments));
         }
@@ -75,7 +79,7 @@ impl Log {
         }
         let limit = match self.limit_within(&segment, end) {
             // The bound lies behind all of this segment.
-            limit if upper_bound == end.offset => limit,
+            limit if upper_bound == end.message_offset => limit,
             limit => match self.find_in(&segment, upper_bound, limit, wait)? {
                 Some(batch) => batch.position,
                 None => limit,
@@ -91,23 +95,27 @@ impl Log {
         Ok(LogRead {
             slice: LogSlice::new(segment.file()?, first.position, len).of(self.this.clone()),
             first_batch_incomplete: wanted < first.size as usize,
-            position: Some(LogPosition { segment_base_offset: segment.base_offset(), bytes: first.position }),
+            start: Some(LogOffsetMetadata {
+                message_offset: first.base_offset,
+                segment_base_offset: segment.base_offset(),
+                relative_position_in_segment: first.position,
+            }),
             segments,
         })
     }
 
     /// How much of a segment is below the log's end.
-    fn limit_within(&self, segment: &LogSegment, end: LogEnd) -> u64 {
+    fn limit_within(&self, segment: &LogSegment, end: LogOffsetMetadata) -> u64 {
         // It may have been cleaned since, and be shorter than its end was.
         let size = segment.size();
-        if segment.base_offset() == end.segment_base_offset { end.position.min(size) } else { size }
+        if segment.base_offset() == end.segment_base_offset { end.relative_position_in_segment.min(size) } else { size }
     }
 
     /// The first batch whose last offset is `offset` or larger.
     fn find(
         &self,
         segments: &[Arc<LogSegment>],
-        end: LogEnd,
+        end: LogOffsetMetadata,
         offset: Offset,
         wait: Wait,
     ) -> Result<Option<(Arc<LogSegment>, BatchPosition)>, ReadError> {
@@ -120,7 +128,7 @@ impl Log {
         }
         let first = segments.partition_point(|segment| segment.base_offset() <= offset).saturating_sub(1);
         for segment in &segments[first..] {
-            if segment.base_offset() >= end.offset {
+            if segment.base_offset() >= end.message_offset {
                 break;
             }
             let limit = self.limit_within(segment, end);
@@ -226,7 +234,7 @@ impl Log {
     fn find_timestamp(&self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
         let end = *self.end.read();
         let log_start_offset = self.log_start_offset();
-        for segment in self.segments.load().iter().filter(|segment| segment.base_offset() < end.offset) {
+        for segment in self.segments.load().iter().filter(|segment| segment.base_offset() < end.message_offset) {
             let limit = self.limit_within(segment, end);
             // The last entry of a sealed segment's index is the largest timestamp in it.
             match self.watching(segment, || segment.max_timestamp()) {
@@ -292,7 +300,7 @@ impl Log {
     fn find_max_timestamp(&self) -> Result<Option<TimestampOffset>, ReadError> {
         let end = *self.end.read();
         let mut largest: Option<(Arc<LogSegment>, TimestampEntry)> = None;
-        for segment in self.segments.load().iter().filter(|segment| segment.base_offset() < end.offset) {
+        for segment in self.segments.load().iter().filter(|segment| segment.base_offset() < end.message_offset) {
             let max = self.watching(segment, || segment.max_timestamp());
             let max = max.map_err(|error| segment.index_damaged(error))?;
             if let Some(max) = max
@@ -303,7 +311,7 @@ impl Log {
         }
         let Some((segment, entry)) = largest else {
             let segments = self.segments.load();
-            let Some(first) = segments.iter().find(|segment| segment.base_offset() < end.offset) else {
+            let Some(first) = segments.iter().find(|segment| segment.base_offset() < end.message_offset) else {
                 return Ok(None);
             };
             return self.first_record(first, end, 0, |_| true, |_| true);
@@ -325,7 +333,7 @@ impl Log {
     fn first_record(
         &self,
         segment: &LogSegment,
-        end: LogEnd,
+        end: LogOffsetMetadata,
         from: u64,
         batch_qualifies: impl Fn(&Frame) -> bool,
         is_wanted: impl Fn((i64, Offset)) -> bool,
@@ -379,14 +387,14 @@ impl Log {
         start: Offset,
         wait: Wait,
     ) -> Result<Vec<AbortedTransaction>, ReadError> {
-        let Some(position) = read.position else { return Ok(Vec::new()) };
-        let first = segments.partition_point(|segment| segment.base_offset() < position.segment_base_offset);
+        let Some(first_batch) = read.start else { return Ok(Vec::new()) };
+        let first = segments.partition_point(|segment| segment.base_offset() < first_batch.segment_base_offset);
         if !segments[first..].iter().any(|segment| segment.has_txn_index()) {
             return Ok(Vec::new());
         }
         let end = match segments.get(first) {
-            Some(segment) if segment.base_offset() == position.segment_base_offset => {
-                self.indexed_behind(segment, position.bytes + read.slice.len() as u64, wait)?
+            Some(segment) if segment.base_offset() == first_batch.segment_base_offset => {
+                self.indexed_behind(segment, first_batch.relative_position_in_segment + read.slice.len() as u64, wait)?
             }
             // It was deleted meanwhile.
             Some(_) | None => None,

@@ -192,7 +192,10 @@ fn a_leader_assigns_offsets_and_epochs() {
     assert_eq!(parsed[1].base_offset(), Offset(3));
     assert_eq!(log.latest_epoch(), Some(LeaderEpoch(3)));
     assert_eq!(log.leader_epoch_at(Offset(4)), Some(LeaderEpoch(3)));
-    assert_eq!(read.position, Some(LogPosition { segment_base_offset: Offset(0), bytes: 0 }));
+    assert_eq!(
+        read.start.map(|start| (start.segment_base_offset, start.relative_position_in_segment)),
+        Some((Offset(0), 0))
+    );
 }
 
 #[test]

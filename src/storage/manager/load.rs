@@ -31,7 +31,7 @@ use tracing::{debug, error, info, warn};
 
 use super::directory::LogDir;
 use super::unopened::{NotedOffsets, Unopened};
-use super::{HostedLog, LogLookupError, LogManager, NotHosted, Stage, for_each_in_parallel};
+use super::{HostedLog, LogLookupError, LogManager, NotHosted, Stage};
 use crate::config::TopicConfig;
 use crate::storage::directory_name::{DirectoryKind, DirectoryName, METADATA_TOPIC, REMOTE_INDEX_CACHE, name_for};
 use crate::storage::disk::concerns_file;
@@ -40,6 +40,7 @@ use crate::storage::leader_epochs::LeaderEpochFileCache;
 use crate::storage::log::{Log, LogOpenError, LogParams};
 use crate::storage::partition_metadata::{self, PartitionMetadataError};
 use crate::storage::recovery::{DamagePolicy, RecoveryReport, RecoveryStep, Repair};
+use crate::storage::work_queue::in_parallel;
 use crate::types::{DirectoryId, LeaderEpoch, Offset, TopicId, TopicPartition};
 
 /// What the metadata says of a partition that is given to this node.
@@ -112,6 +113,18 @@ struct Job {
     is_future: bool,
 }
 
+/// What is in a directory.
+#[derive(Default)]
+struct Listed {
+    clean_shutdown: bool,
+    /// The logs to be opened.
+    jobs: Vec<Job>,
+    /// What is called like a log and is no directory.
+    no_directories: Vec<(TopicPartition, Unopened)>,
+    /// Directories that are none of a partition.
+    foreign: Vec<PathBuf>,
+}
+
 impl LogManager {
     /// Opens all logs of this node. `assigned` says what the metadata knows of a partition, by its topic's id, or by its name if the
     /// id is not known; `None` if it is not given to this node; `events` is called from several threads. To be called once.
@@ -126,11 +139,17 @@ impl LogManager {
         let mut no_directories = Vec::new();
         let mut queues = Vec::new();
         for dir in self.dirs.iter().filter(|dir| dir.is_online()) {
-            match self.list(dir, &mut report, &mut no_directories) {
-                Ok(jobs) => {
-                    let clean_shutdown = jobs.first().is_none_or(|job| job.clean_shutdown);
-                    events(LoadEvent::Began { dir: &dir.path, logs: jobs.len(), clean_shutdown });
-                    queues.push((dir.clone(), jobs));
+            match self.list(dir) {
+                Ok(listed) => {
+                    let clean_shutdown = listed.clean_shutdown || listed.jobs.is_empty();
+                    if !clean_shutdown {
+                        report.unclean.push(dir.path.clone());
+                    }
+                    report.foreign.extend(listed.foreign);
+                    no_directories
+                        .extend(listed.no_directories.into_iter().map(|(partition, log)| (partition, false, log)));
+                    events(LoadEvent::Began { dir: &dir.path, logs: listed.jobs.len(), clean_shutdown });
+                    queues.push((dir.clone(), listed.jobs));
                 }
                 Err(error) => self.take_offline(dir, &error.to_string()),
             }
@@ -148,7 +167,7 @@ impl LogManager {
         };
         let dirs: Vec<Arc<LogDir>> = queues.iter().map(|(dir, _)| dir.clone()).collect();
         let threads = self.recovery_threads.load(Ordering::Relaxed);
-        for_each_in_parallel(queues, threads, |dir, job| {
+        in_parallel(queues, threads, |dir, job| {
             if dir.is_online() {
                 self.load_one(dir, job, &loading);
             }
@@ -190,13 +209,8 @@ impl LogManager {
         }
     }
 
-    /// Sorts what is in a directory; returns the logs to be opened.
-    fn list(
-        self: &Arc<Self>,
-        dir: &Arc<LogDir>,
-        report: &mut LoadReport,
-        no_directories: &mut Vec<(TopicPartition, bool, Unopened)>,
-    ) -> io::Result<Vec<Job>> {
+    /// Sorts what is in a directory.
+    fn list(self: &Arc<Self>, dir: &Arc<LogDir>) -> io::Result<Listed> {
         // If this process dies while it loads, the next one must recover.
         let clean_shutdown = dir.take_marker()?;
         if !clean_shutdown {
@@ -212,7 +226,7 @@ impl LogManager {
             cleaned_offset: cleaned_offsets.get(partition).copied(),
             high_watermark: None,
         };
-        let mut jobs = Vec::new();
+        let mut listed = Listed { clean_shutdown, ..Listed::default() };
         for entry in self.context.disk.list(&dir.path)? {
             let path = dir.path.join(&entry.name);
             let name = entry.name.to_str().and_then(DirectoryName::parse);
@@ -221,21 +235,21 @@ impl LogManager {
                     let reason = format!("{} is {}, not a directory", path.display(), entry.kind);
                     let noted = noted_of(&topic_partition);
                     let unopened = Unopened { dir: dir.clone(), path, is_dir: false, clean_shutdown, reason, noted };
-                    no_directories.push((topic_partition, false, unopened));
+                    listed.no_directories.push((topic_partition, unopened));
                 }
                 continue;
             }
             let Some(name) = name else {
                 if entry.name != REMOTE_INDEX_CACHE {
                     warn!(path = %path.display(), "directory is none of a partition and left alone");
-                    report.foreign.push(path);
+                    listed.foreign.push(path);
                 }
                 continue;
             };
             let partition = name.topic_partition;
             match name.kind {
                 DirectoryKind::Current if &*partition.topic == METADATA_TOPIC => {}
-                DirectoryKind::Current | DirectoryKind::Future => jobs.push(Job {
+                DirectoryKind::Current | DirectoryKind::Future => listed.jobs.push(Job {
                     noted: noted_of(&partition),
                     path,
                     partition,
@@ -246,17 +260,13 @@ impl LogManager {
                 DirectoryKind::Stray => warn!(path = %path.display(), "stray log is left for a person to look at"),
             }
         }
-        jobs.sort_by(|a, b| a.partition.cmp(&b.partition));
-        match clean_shutdown {
-            _ if jobs.is_empty() => {}
-            true => {
-                for (checkpoint, lost) in dir.missing_checkpoints()? {
-                    warn!(path = %checkpoint.display(), lost, "checkpoint is missing, though the directory was closed in order");
-                }
+        listed.jobs.sort_by(|a, b| a.partition.cmp(&b.partition));
+        if clean_shutdown && !listed.jobs.is_empty() {
+            for (checkpoint, lost) in dir.missing_checkpoints()? {
+                warn!(path = %checkpoint.display(), lost, "checkpoint is missing, though the directory was closed in order");
             }
-            false => report.unclean.push(dir.path.clone()),
         }
-        Ok(jobs)
+        Ok(listed)
     }
 
     fn load_one(self: &Arc<Self>, dir: &Arc<LogDir>, job: Job, loading: &Loading<'_>) {

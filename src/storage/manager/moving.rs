@@ -285,14 +285,6 @@ impl LogManager {
         }
     }
 
-    fn remove_log(&self, topic_partition: &TopicPartition, hosted: &HostedLog) {
-        hosted.dir.log_count.fetch_sub(1, Ordering::Relaxed);
-        match hosted.log.delete() {
-            Ok(renamed) => info!(partition = %topic_partition, dir = %renamed.display(), "log is to be deleted"),
-            Err(error) => self.take_offline(&hosted.dir, &error.to_string()),
-        }
-    }
-
     /// Puts the future log of a move in the place of the current one, which it must be like; the caller lets nobody append,
     /// until it has taken the new one over. Then it calls [`Self::finish_exchange`].
     pub fn replace_with_future(
@@ -383,7 +375,9 @@ impl LogManager {
     /// Removes a log that another one has taken the place of, once that does not depend on power any more.
     fn remove_superseded(&self, topic_partition: &TopicPartition, kept: &HostedLog, other: &HostedLog) {
         match kept.log.flush(other.log.log_end_offset()) {
-            Ok(()) => self.remove_log(topic_partition, other),
+            Ok(()) => {
+                self.remove_log(topic_partition, other);
+            }
             // It stays, and the next start comes upon the two again.
             Err(error) => {
                 warn!(partition = %topic_partition, %error, other = %other.log.dir().display(),
@@ -415,7 +409,9 @@ impl LogManager {
             "a copy of a log lies beside it, where no move leads: it is not used");
         match goes_further {
             true => self.set_log_aside(topic_partition, &future),
-            false => self.remove_log(topic_partition, &future),
+            false => {
+                self.remove_log(topic_partition, &future);
+            }
         }
     }
 

@@ -11,9 +11,9 @@ use std::io;
 use std::sync::Arc;
 
 use crate::storage::file_name::{FileKind, FileName};
-use crate::storage::recovery::segments::{Checked, Damage, scan_io};
+use crate::storage::recovery::segments::{Checked, Damage};
 use crate::storage::recovery::{DamagePolicy, Recovery};
-use crate::storage::scan::{first_batch, first_sound_offset, start_of_records};
+use crate::storage::scan::{ScanError, first_batch, first_sound_offset, start_of_records};
 use crate::storage::segment::{FilesFound, LogSegment};
 use crate::types::Offset;
 
@@ -24,7 +24,7 @@ impl Recovery<'_> {
         if let Some(start) = self.starts.get(&base_offset) {
             return Ok(*start);
         }
-        let start = start_of_records(&*segment.file()?, base_offset, segment.size()).map_err(scan_io)?;
+        let start = start_of_records(&*segment.file()?, base_offset, segment.size()).map_err(ScanError::into_io)?;
         self.starts.insert(base_offset, start);
         Ok(start)
     }
@@ -82,7 +82,7 @@ impl Recovery<'_> {
             }
             let file = segment.file()?;
             let name = FileName::new(base_offset, FileKind::Log);
-            let first = first_batch(&*file, size).map_err(scan_io)?.map(|frame| frame.base_offset());
+            let first = first_batch(&*file, size).map_err(ScanError::into_io)?.map(|frame| frame.base_offset());
             if base_offset > end {
                 // Its records go on where the log ends: what it is called is wrong.
                 return match first.filter(|first| *first == end && *first < base_offset) {
@@ -92,7 +92,7 @@ impl Recovery<'_> {
             }
             let keeps = !self.params.damage.cuts_off() || first.is_some_and(|first| first >= end);
             let start = match keeps {
-                true => first_sound_offset(&*file, base_offset, size, end).map_err(scan_io)?,
+                true => first_sound_offset(&*file, base_offset, size, end).map_err(ScanError::into_io)?,
                 false => None,
             };
             if let Some(start) = start {

@@ -9,7 +9,6 @@ use crate::storage::disk::{DiskFile, OpenMode, is_full};
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::index_file::IndexError;
 use crate::storage::known_bugs::{self, KnownBug};
-use crate::storage::log::append::index_io;
 use crate::storage::log::{ReadError, Wait};
 use crate::storage::offset_index::OffsetPosition;
 use crate::storage::recovery::{DamagePolicy, Recovery, RecoveryStep, TakenOut};
@@ -201,7 +200,7 @@ impl Recovery<'_> {
             Ok(()) => "built it anew",
             // A segment can be read without.
             Err(ReadError::Io(error)) if is_full(&error) => "there is no room for it; a later read builds it anew",
-            Err(error) => return Err(super::unreadable(error)),
+            Err(error) => return Err(error.into_io()),
         };
         for (_, kind) in missing.iter().filter(|(missing, _)| *missing) {
             self.repaired(FileName::new(segment.base_offset(), *kind), "missing", done);
@@ -249,7 +248,7 @@ impl Recovery<'_> {
         self.repair(&segment, floor, checked, self.params.damage)?;
         if !is_last || !self.params.clean_shutdown {
             // The indexes of the last segment go on being written to; what a crash left behind them must not stay.
-            let sealed = segment.seal().map_err(index_io);
+            let sealed = segment.seal().map_err(IndexError::into_io);
             match is_last {
                 // Its entries are in memory until there is room, as those of any last segment; behind them is nothing.
                 true => unless_full(sealed)?,
@@ -261,7 +260,7 @@ impl Recovery<'_> {
 
     /// The whole segment is to be read.
     fn start_over(&mut self, segment: &LogSegment, floor: Offset) -> io::Result<Start> {
-        segment.reset_indexes().map_err(super::unreadable)?;
+        segment.reset_indexes().map_err(ReadError::into_io)?;
         // Until one is met.
         self.without_producers.insert(segment.base_offset());
         Ok(Start::of_segment(floor))
@@ -324,7 +323,7 @@ impl Recovery<'_> {
                     self.latest_epoch = latest_epoch;
                     return self.start_over(segment, floor);
                 }
-                Err(error) => return Err(scan_io(error)),
+                Err(error) => return Err(error.into_io()),
             }
         }
     }
@@ -333,10 +332,10 @@ impl Recovery<'_> {
     fn index(&self, segment: &LogSegment, position: u64, frame: &Frame, last: &mut LastIndexEntry) -> io::Result<()> {
         let last_offset = frame.last_offset();
         let entry = TimestampEntry { timestamp: frame.max_timestamp(), offset: last_offset };
-        segment.observe_timestamp(entry).map_err(index_io)?;
+        segment.observe_timestamp(entry).map_err(IndexError::into_io)?;
         let is_due = last.is_next_due(position, &self.params.config);
         if is_due && last_named(segment)?.is_none_or(|named| named < last_offset) {
-            segment.append_index_entries(last_offset, position).map_err(index_io)?;
+            segment.append_index_entries(last_offset, position).map_err(IndexError::into_io)?;
             *last = LastIndexEntry::at(position);
         }
         Ok(())
@@ -407,14 +406,14 @@ impl Recovery<'_> {
                 Err(ScanError::Damaged { position, reason }) => {
                     let next = match policy {
                         DamagePolicy::CutOff | DamagePolicy::CutOffKeepingCopy => None,
-                        DamagePolicy::KeepReadable => scan.skip_damage().map_err(scan_io)?,
+                        DamagePolicy::KeepReadable => scan.skip_damage().map_err(ScanError::into_io)?,
                     };
                     checked.damaged.push(Damage { from: position, to: next.unwrap_or(end), reason });
                     if next.is_none() {
                         break;
                     }
                 }
-                Err(error) => return Err(scan_io(error)),
+                Err(error) => return Err(error.into_io()),
             }
             if scan.position() - told >= PROGRESS_BYTES {
                 self.report.bytes_scanned += scan.position() - told;
@@ -467,9 +466,9 @@ impl Recovery<'_> {
         self.lost_txn_indexes.insert(segment.base_offset());
         if is_tail {
             self.keep_copy(segment, last.from)?;
-            segment.cut_off(checked.next_offset, last.from).map_err(super::unreadable)?;
+            segment.cut_off(checked.next_offset, last.from).map_err(ReadError::into_io)?;
             if checked.is_indexed && segment.distrusts_index() {
-                segment.rebuild_indexes_in_place(&self.params.config).map_err(super::unreadable)?;
+                segment.rebuild_indexes_in_place(&self.params.config).map_err(ReadError::into_io)?;
             }
             // It may lie below the recovery point from now on, where nobody would look for what comes back.
             return segment.sync_all();
@@ -490,8 +489,8 @@ impl Recovery<'_> {
         let is_wanted = self.params.damage == DamagePolicy::CutOffKeepingCopy
             && match scan.next() {
                 Ok(frame) => frame.is_some(),
-                Err(ScanError::Damaged { .. }) => scan.skip_damage().map_err(scan_io)?.is_some(),
-                Err(error) => return Err(scan_io(error)),
+                Err(ScanError::Damaged { .. }) => scan.skip_damage().map_err(ScanError::into_io)?.is_some(),
+                Err(error) => return Err(error.into_io()),
             };
         if !is_wanted {
             return Ok(());
@@ -568,20 +567,13 @@ fn names_a_batch(segment: &LogSegment, start: Start) -> io::Result<bool> {
         // An entry that an older Kafka made for several batches at once names the last offset of all of them.
         Ok(frame) => Ok(frame.is_some_and(|(_, frame)| frame.last_offset() <= named)),
         Err(ScanError::Damaged { .. }) => Ok(false),
-        Err(error) => Err(scan_io(error)),
+        Err(error) => Err(error.into_io()),
     }
 }
 
 /// The offset that the last entry of the offset index names. That of an index from before a power loss, or of an older
 /// Kafka's, may be behind the batch at its position.
 fn last_named(segment: &LogSegment) -> io::Result<Option<Offset>> {
-    let last = segment.offset_index().last(Wait::ForDisk).map_err(index_io)?;
+    let last = segment.offset_index().last(Wait::ForDisk).map_err(IndexError::into_io)?;
     Ok(last.map(|entry| entry.offset))
-}
-
-pub(super) fn scan_io(error: ScanError) -> io::Error {
-    match error {
-        ScanError::Io(error) => error,
-        error => io::Error::new(io::ErrorKind::InvalidData, error),
-    }
 }

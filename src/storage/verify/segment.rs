@@ -77,7 +77,7 @@ impl LogCheck<'_> {
                 }
                 Ok(None) => break,
                 Err(ScanError::Damaged { position, reason }) => {
-                    let next = scan.skip_damage().map_err(scan_io)?;
+                    let next = scan.skip_damage().map_err(ScanError::into_io)?;
                     let to = next.unwrap_or(size);
                     indexes.offsets.damage(position, to);
                     damaged += 1;
@@ -92,7 +92,7 @@ impl LogCheck<'_> {
                         break;
                     }
                 }
-                Err(error) => return Err(scan_io(error)),
+                Err(error) => return Err(error.into_io()),
             }
             if scan.position() - told >= PROGRESS_BYTES {
                 self.observer.read(scan.position() - told);
@@ -220,11 +220,4 @@ fn check_records(batch: &RecordBatch<'_>, buffer: &mut Vec<u8>) -> Result<u64, S
         return Err(format!("has timestamp {max_timestamp}, more than {}, its largest", batch.max_timestamp()));
     }
     Ok(count)
-}
-
-fn scan_io(error: ScanError) -> io::Error {
-    match error {
-        ScanError::Io(error) => error,
-        error => io::Error::new(io::ErrorKind::InvalidData, error),
-    }
 }

@@ -26,7 +26,7 @@ fn reads_stop_at_bounds_and_limits() {
     assert_eq!((partial.slice.len(), partial.first_batch_incomplete), (size + 10, false));
     let partial = log.read(Offset(5), 10, Offset(20), false, Wait::ForDisk).unwrap();
     assert_eq!((partial.slice.len(), partial.first_batch_incomplete), (10, true));
-    assert_eq!(partial.position.map(|position| position.bytes), Some(size as u64));
+    assert_eq!(partial.start.map(|start| start.relative_position_in_segment), Some(size as u64));
 
     for offset in [-1, 21] {
         let error = log.read(Offset(offset), 10, Offset(20), true, Wait::ForDisk).unwrap_err();
