@@ -491,37 +491,33 @@ impl ProducerStateManager {
         self.snapshots.first().copied()
     }
 
-    /// Cuts the state down to `log_start_offset..log_end_offset`: snapshots outside go, and unless the state ends
-    /// there already it is loaded from the last one left. The log from [`Self::map_end_offset`] on must then be
-    /// replayed.
-    pub fn truncate_and_reload(
-        &mut self,
-        log_start_offset: Offset,
-        log_end_offset: Offset,
-        now_ms: i64,
-    ) -> io::Result<()> {
+    /// Cuts the state down to `start_offset..=log_end_offset`: snapshots outside go, and unless the state ends there already
+    /// it is loaded from the last one left. The log from [`Self::map_end_offset`] on must then be replayed. It starts where
+    /// the segment does that has the log's start, and not later: deleted records are no reason to refuse their producer's
+    /// next ones. (Kafka goes by the log's start, but for what it recovers after a crash.)
+    pub fn truncate_and_reload(&mut self, start_offset: Offset, log_end_offset: Offset, now_ms: i64) -> io::Result<()> {
         let is_trusted = known_bugs::is_back(KnownBug::SnapshotTrustedAfterTruncation);
-        let outside = |offset: &Offset| !is_trusted && (*offset > log_end_offset || *offset <= log_start_offset);
+        let outside = |offset: &Offset| !is_trusted && (*offset > log_end_offset || *offset < start_offset);
         for offset in self.snapshots.iter().copied().filter(outside).collect::<Vec<_>>() {
             self.delete_snapshot(offset)?;
         }
         if log_end_offset == self.map_end_offset {
-            self.on_log_start_offset_incremented(log_start_offset);
+            self.on_log_start_offset_incremented(start_offset);
             return Ok(());
         }
         self.forget_producers();
-        self.load_latest_snapshot(log_start_offset, now_ms)
+        self.load_latest_snapshot(start_offset, now_ms)
     }
 
     /// Loads the last snapshot at or before `offset`, and touches no file. The log from [`Self::map_end_offset`] on must
     /// then be replayed.
-    pub fn load_as_of(&mut self, offset: Offset, log_start_offset: Offset, now_ms: i64) -> io::Result<()> {
+    pub fn load_as_of(&mut self, offset: Offset, start_offset: Offset, now_ms: i64) -> io::Result<()> {
         self.forget_producers();
-        self.map_end_offset = log_start_offset;
+        self.map_end_offset = start_offset;
         for snapshot in self.snapshots.range(..=offset).rev().copied().collect::<Vec<_>>() {
             if let Ok(entries) = self.read_snapshot(&snapshot_name(snapshot).path_in(&self.dir.path()))? {
                 self.load_entries(entries, now_ms);
-                self.map_end_offset = snapshot.max(log_start_offset);
+                self.map_end_offset = snapshot.max(start_offset);
                 break;
             }
         }
@@ -573,7 +569,7 @@ impl ProducerStateManager {
         self.unreplicated.clear();
     }
 
-    fn load_latest_snapshot(&mut self, log_start_offset: Offset, now_ms: i64) -> io::Result<()> {
+    fn load_latest_snapshot(&mut self, start_offset: Offset, now_ms: i64) -> io::Result<()> {
         while let Some(offset) = self.latest_snapshot_offset() {
             let path = snapshot_name(offset).path_in(&self.dir.path());
             match self.read_snapshot(&path)? {
@@ -589,8 +585,8 @@ impl ProducerStateManager {
                 }
             }
         }
-        self.last_snapshot_offset = log_start_offset;
-        self.map_end_offset = log_start_offset;
+        self.last_snapshot_offset = start_offset;
+        self.map_end_offset = start_offset;
         Ok(())
     }
 

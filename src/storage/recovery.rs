@@ -51,7 +51,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::storage::file_cache::Directory;
 use crate::storage::file_name::{FileState, MAX_BASE_OFFSET};
 use crate::storage::leader_epochs::{self, LeaderEpochFileCache};
-use crate::storage::log::change::replay_producers;
+use crate::storage::log::change::{producers_start, replay_producers};
 use crate::storage::log::cleaning::Cleaning;
 use crate::storage::log::{
     ActiveSegment, Log, LogContext, LogOffsetMetadata, LogOpenError, LogParams, Markers, Noted, OPEN, ReadError, Wait,
@@ -347,12 +347,13 @@ impl Recovery<'_> {
         let mut producers = ProducerStateManager::open(disk, self.dir.clone(), self.params.producers)?;
         let base_offsets: BTreeSet<Offset> = self.segments.iter().map(|segment| segment.base_offset()).collect();
         producers.remove_stray_snapshots(&base_offsets)?;
-        self.index_swapped(log_start_offset, now_ms)?;
+        let start = producers_start(&self.segments, log_start_offset);
+        self.index_swapped(start, now_ms)?;
         let end = self.log_end_offset;
 
         // A transaction index can only be built by someone who knows the producers before its segment.
         let from = self.lost_txn_indexes.first().copied();
-        producers.truncate_and_reload(log_start_offset, from.unwrap_or(end), now_ms)?;
+        producers.truncate_and_reload(start, from.unwrap_or(end), now_ms)?;
         if producers.latest_snapshot_offset().is_none() {
             // What was written by producers that are not known any more is not read again.
             let lost =
@@ -360,10 +361,10 @@ impl Recovery<'_> {
             let expired = self.first_unexpired(now_ms).min(lost);
             self.without_producers.extend(self.segments[..expired].iter().map(|segment| segment.base_offset()));
         }
-        let rolled = self.segments.last().map_or(log_start_offset, |last| last.base_offset()).max(log_start_offset);
+        let rolled = self.segments.last().map_or(start, |last| last.base_offset().max(start));
         let lacks_snapshots = from.is_none() && producers.map_end_offset() < rolled;
         if lacks_snapshots {
-            let found = format!("none that is whole from {} on", rolled);
+            let found = format!("none that is whole from {rolled} on");
             self.repaired("producer snapshots", found, "rebuilt the producers' state from the batches");
         }
         let makes_snapshots = from.is_some() || lacks_snapshots;
@@ -376,12 +377,12 @@ impl Recovery<'_> {
 
     /// Builds the transaction index of swapped segments, by producers of its own: the markers that ended the transactions
     /// before it may not be in such a segment any more, and they would be taken for open.
-    fn index_swapped(&self, log_start_offset: Offset, now_ms: i64) -> io::Result<()> {
+    fn index_swapped(&self, start: Offset, now_ms: i64) -> io::Result<()> {
         for base_offset in self.swapped.difference(&self.lost_txn_indexes) {
             let next = self.segments.iter().map(|segment| segment.base_offset()).find(|next| next > base_offset);
             let (disk, dir) = (self.context.disk.clone(), self.dir.clone());
             let mut producers = ProducerStateManager::open(disk, dir, self.params.producers)?;
-            producers.load_as_of(*base_offset, log_start_offset, now_ms)?;
+            producers.load_as_of(*base_offset, start, now_ms)?;
             let end = next.unwrap_or(self.log_end_offset);
             let index = |segment: &LogSegment, aborted: &AbortedTxn| match segment.base_offset() == *base_offset {
                 true => segment.append_aborted(aborted).map_err(txn_io),

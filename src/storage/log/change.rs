@@ -517,7 +517,8 @@ impl Log {
     fn index_aborted_anew(&self, writer: &Writer, active: &LogSegment, end: Offset) -> Result<(), ChangeError> {
         let (disk, dir) = (self.context.disk.clone(), self.dir.clone());
         let mut producers = ProducerStateManager::open(disk, dir, writer.producers.config())?;
-        producers.load_as_of(active.base_offset(), self.log_start_offset(), self.context.clock.now_ms())?;
+        let start = producers_start(&self.segments.load(), self.log_start_offset());
+        producers.load_as_of(active.base_offset(), start, self.context.clock.now_ms())?;
         let index = |segment: &LogSegment, aborted: &AbortedTxn| match segment.base_offset() == active.base_offset() {
             true => segment.append_aborted(aborted).map_err(txn_io),
             false => Ok(()),
@@ -593,9 +594,10 @@ impl Log {
     /// The producers as of the log's new end.
     fn reload_producers(&self, writer: &mut Writer, end: Offset) -> Result<(), ChangeError> {
         let now_ms = self.context.clock.now_ms();
-        writer.producers.truncate_and_reload(self.log_start_offset(), end, now_ms)?;
-        replay_producers(&self.segments.load(), &mut writer.producers, end, |_, _| Ok(()))
-            .map_err(ReadError::into_io)?;
+        let segments = self.segments.load();
+        let start = producers_start(&segments, self.log_start_offset());
+        writer.producers.truncate_and_reload(start, end, now_ms)?;
+        replay_producers(&segments, &mut writer.producers, end, |_, _| Ok(())).map_err(ReadError::into_io)?;
         self.markers.last.store(end.0, Ordering::Release);
         // What was replicated before is to be told anew: the markers below it were just replayed.
         self.markers.settled.store(-1, Ordering::Release);
@@ -675,6 +677,12 @@ impl Log {
             }
         });
     }
+}
+
+/// From where on batches say who their producers are: the beginning of the segment in which the log starts.
+pub(in crate::storage) fn producers_start(segments: &[Arc<LogSegment>], log_start_offset: Offset) -> Offset {
+    let first = segments.partition_point(|segment| segment.base_offset() <= log_start_offset).saturating_sub(1);
+    segments.get(first).map_or(log_start_offset, |segment| segment.base_offset().min(log_start_offset))
 }
 
 /// Takes over the producers' batches from where their state ends up to `end`. `on_aborted` is told of the aborted

@@ -303,7 +303,8 @@ impl TxnIndexCheck {
         TxnIndexCheck { entries, next: 0, wrong }
     }
 
-    /// `aborted`: the transaction that the batch aborts, as far as that follows from the batches before.
+    /// `aborted`: the transaction that the batch aborts, as far as that follows from the batches before. One that began before the
+    /// log's start may be told otherwise, or not at all: a broker that started meanwhile had not read where it began.
     pub fn batch(&mut self, header: &BatchHeader, body: &[u8], aborted: Option<&AbortedTxn>, log_start_offset: Offset) {
         let mut is_indexed = false;
         while let Some(entry) = self.entries.get(self.next).copied() {
@@ -326,6 +327,7 @@ impl TxnIndexCheck {
                 });
             } else if let Some(aborted) = aborted
                 && entry.first_offset > aborted.first_offset
+                && aborted.first_offset >= log_start_offset
             {
                 self.wrong.add(position, || {
                     format!(
@@ -336,10 +338,9 @@ impl TxnIndexCheck {
             }
             is_indexed = true;
         }
-        // Nobody reads before the log's start.
         if let Some(aborted) = aborted
             && !is_indexed
-            && aborted.last_offset >= log_start_offset
+            && aborted.first_offset >= log_start_offset
         {
             let position = (self.next * txn_index::ENTRY_SIZE) as u64;
             self.wrong.add(position, || {

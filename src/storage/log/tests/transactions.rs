@@ -1,6 +1,8 @@
 //! Idempotent and transactional producers, as far as the log is concerned.
 
 use super::*;
+use crate::storage::disk::RealDisk;
+use crate::storage::verify::{VerifyParams, verify};
 
 pub(super) fn produced(
     producer: i64,
@@ -53,6 +55,40 @@ fn repeated_batches_are_answered_and_not_written() {
         assert!(!log.is_offline());
     }
     assert_eq!(first.first_offset, Offset(2));
+}
+
+/// Kafka Streams deletes what it has read of its own topics after each commit: all that is left of a producer then is a marker, or
+/// less. After a crash its next records were refused as out of order, and an open transaction was known from its marker on.
+#[test]
+fn deleted_records_do_not_make_their_producer_unknown() {
+    let cases =
+        [4, 5, 6].map(|start| [false, true].map(|rolls| [false, true].map(|in_order| (start, rolls, in_order))));
+    for (start, rolls, in_order) in cases.into_iter().flatten().flatten() {
+        let fixture = Fixture::new();
+        let log = fixture.open();
+        append(&log, produced(7, 0, 0, 4, true)); // 0..3
+        if rolls {
+            log.roll().unwrap();
+        }
+        append(&log, produced(8, 0, 0, 2, true)); // 4, 5
+        log.on_high_watermark(Offset(6));
+        log.advance_log_start_offset(Offset(start)).unwrap();
+        log.delete_old_segments(NOW_MS, Offset(6)).unwrap();
+        end_transaction(&log, 7, true); // 6
+        let (log, report) = fixture.reopen(log, in_order);
+        assert_eq!((report.repairs, log.log_start_offset()), (vec![], Offset(start)));
+        assert_eq!(append(&log, produced(7, 0, 4, 1, true)).first_offset, Offset(7));
+        end_transaction(&log, 8, false); // 8
+        assert!(append(&log, produced(8, 0, 0, 2, true)).duplicate);
+        assert_eq!(append(&log, produced(8, 0, 2, 1, false)).first_offset, Offset(9));
+        let aborted = log.aborted_transactions(Offset(start), Offset(10), Wait::ForDisk).unwrap();
+        assert_eq!(aborted, [AbortedTransaction { producer_id: ProducerId(8), first_offset: Offset(4) }]);
+
+        log.close().unwrap();
+        let dir = fixture.dir.path().join("t-0");
+        let params = VerifyParams { dir, log_start_offset: Offset(start), was_closed: true };
+        assert_eq!(verify(&RealDisk::new(), &params, &mut ()).unwrap().findings, []);
+    }
 }
 
 #[test]
