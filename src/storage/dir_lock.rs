@@ -16,6 +16,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::storage::disk::{Disk, DiskFile};
+use crate::storage::meta_properties;
 
 /// The file's name in a log directory.
 pub const FILE_NAME: &str = ".lock";
@@ -49,7 +50,8 @@ impl fmt::Display for Holder {
 
 /// The lock, held until this is dropped. The file stays.
 pub struct DirLock {
-    _file: Arc<dyn DiskFile>,
+    dir: PathBuf,
+    file: Arc<dyn DiskFile>,
 }
 
 impl DirLock {
@@ -63,7 +65,28 @@ impl DirLock {
         {
             return Err(LockError::InUse { dir: dir.to_path_buf(), holder });
         }
-        Ok(DirLock { _file: file })
+        Ok(DirLock { dir: dir.to_path_buf(), file })
+    }
+
+    /// Whether what was locked is still there: a volume can be unmounted, or a directory emptied, under files that are open.
+    /// What is made in its place then is nowhere at the next start.
+    pub fn check(&self, disk: &dyn Disk) -> io::Result<()> {
+        let at = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.dir.display()));
+        if let Some(fd) = self.file.fd() {
+            let there = rustix::fs::stat(&self.dir).map_err(|error| at(error.into()))?;
+            if rustix::fs::fstat(fd)?.st_dev != there.st_dev {
+                return Err(at(io::Error::other("another volume is mounted there than at the start, or none")));
+            }
+        }
+        // Somebody may have removed the lock file, and nothing else.
+        match disk.info(&self.dir.join(FILE_NAME)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                disk.info(&self.dir.join(meta_properties::FILE_NAME))
+            }
+            info => info,
+        }
+        .map(drop)
+        .map_err(at)
     }
 }
 

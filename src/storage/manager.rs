@@ -381,7 +381,7 @@ impl LogManager {
                         full.push(dir.id);
                         continue;
                     }
-                    if concerns_file(source) {
+                    if concerns_file(source) && dir.check().is_ok() {
                         // Something has the name, perhaps: no reason to give up what lies beside it.
                         dir.log_count.fetch_sub(1, Ordering::Relaxed);
                         return Err(storage(reason));
@@ -444,7 +444,10 @@ impl LogManager {
             return Err(LogOpenError::Io { path, source });
         }
         let disk = &*self.context.disk;
-        let made = disk.create_dir_all(&path).and_then(|()| partition_metadata::write(disk, &path, new.topic_id));
+        let made = dir
+            .check()
+            .and_then(|()| disk.create_dir_all(&path))
+            .and_then(|()| partition_metadata::write(disk, &path, new.topic_id));
         made.and_then(|()| disk.sync_dir(&dir.path)).map_err(|source| {
             self.discard_if_full(&path, &source);
             LogOpenError::Io { path: path.clone(), source }
@@ -561,11 +564,14 @@ impl LogManager {
     fn failure_handler(self: &Arc<Self>, partition: &TopicPartition, dir: &Arc<LogDir>) -> OnFailure {
         let (manager, partition, dir) = (Arc::downgrade(self), partition.clone(), dir.clone());
         Arc::new(move |trouble| match trouble {
-            DiskTrouble::Failed(error) => match manager.upgrade() {
-                Some(manager) if concerns_file(error) => manager.take_log_offline(&partition, &dir, &error.to_string()),
-                Some(manager) => manager.take_offline(&dir, &error.to_string()),
-                None => {}
-            },
+            DiskTrouble::Failed(error) => {
+                let Some(manager) = manager.upgrade() else { return };
+                match (concerns_file(error), dir.check()) {
+                    (true, Ok(())) => manager.take_log_offline(&partition, &dir, &error.to_string()),
+                    (true, Err(gone)) => manager.take_offline(&dir, &gone.to_string()),
+                    (false, _) => manager.take_offline(&dir, &error.to_string()),
+                }
+            }
             DiskTrouble::Full(error) => dir.tell_full(error),
         })
     }

@@ -111,6 +111,11 @@ impl LogDir {
         Ok(())
     }
 
+    /// Whether it is still there. `Ok` as well when it is not in use (any more).
+    pub fn check(&self) -> io::Result<()> {
+        self.lock.lock().as_ref().map_or(Ok(()), |lock| lock.check(&*self.disk))
+    }
+
     pub fn is_online(&self) -> bool {
         self.is_online.load(Ordering::Acquire)
     }

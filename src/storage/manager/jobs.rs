@@ -227,7 +227,7 @@ impl LogManager {
         if !matches!(*stage, Stage::Loaded | Stage::Closing) || !dir.is_online() {
             return false;
         }
-        let Err(error) = write() else { return true };
+        let Err(error) = dir.check().and_then(|()| write()) else { return true };
         if is_full(&error) {
             // The old one stays, and the next occasion comes.
             debug!(dir = %dir.path.display(), %error, what, "no room for a checkpoint");

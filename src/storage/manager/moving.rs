@@ -221,7 +221,7 @@ impl LogManager {
                 let LogOpenError::Io { source, .. } = &error;
                 match is_full(source) {
                     true => dir.tell_full(source),
-                    false if concerns_file(source) => {}
+                    false if concerns_file(source) && dir.check().is_ok() => {}
                     false => self.take_offline(dir, &error.to_string()),
                 }
                 return Err(MoveError::Storage(error.to_string()));

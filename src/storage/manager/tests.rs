@@ -3,6 +3,7 @@
 mod moving;
 mod side_by_side;
 mod unopened;
+mod vanished;
 
 use std::fs;
 use std::io::{self, IoSlice};

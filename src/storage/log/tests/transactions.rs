@@ -86,7 +86,7 @@ fn deleted_records_do_not_make_their_producer_unknown() {
 
         log.close().unwrap();
         let dir = fixture.dir.path().join("t-0");
-        let params = VerifyParams { dir, log_start_offset: Offset(start), was_closed: true };
+        let params = VerifyParams { dir, log_start_offset: Offset(start), was_closed: true, is_set_aside: false };
         assert_eq!(verify(&RealDisk::new(), &params, &mut ()).unwrap().findings, []);
     }
 }
