@@ -4,7 +4,7 @@
 //! connection only leaves a mark when bytes have moved, and [`Connections::sweep`] looks at the marks every now and
 //! then: a connection is closed between `connections.max.idle.ms` and a sweep's interval later.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub(super) struct ConnectionLimits {
     pub(super) per_ip: usize,
     /// `max.connections.per.ip.overrides`
     pub(super) per_ip_overrides: HashMap<IpAddr, usize>,
+    /// Of the hosts in that which are given by their names.
+    pub(super) host_addresses: BTreeMap<String, IpAddr>,
     /// `max.connection.creation.rate`, per second.
     pub(super) creation_rate: u32,
     /// Index of the listener that brokers use among themselves, if there are others: its connections are let in over
