@@ -114,12 +114,12 @@ impl LogCleaner {
             backoff_ms: AtomicI64::new(config.backoff_ms),
         });
         let mut threads = Threads { config, stop: Arc::default(), running: Vec::new() };
-        threads.spawn(&shared);
+        threads.spawn(&shared, Vec::new());
         LogCleaner { shared, threads: Mutex::new(threads) }
     }
 
     /// Takes over changed settings. Threads with other memory take the place of those that there are, which end as soon as
-    /// they can; what they were cleaning is begun again.
+    /// they can, and before the others begin; what they were cleaning is begun again.
     pub fn update(&self, config: CleanerConfig, now: Duration) {
         let mut threads = self.threads.lock();
         let config = CleanerConfig { enabled: threads.config.enabled, ..config };
@@ -134,9 +134,9 @@ impl LogCleaner {
             return;
         }
         threads.stop.set();
-        threads.running.retain(|thread| !thread.is_finished());
         threads.stop = Arc::default();
-        threads.spawn(&self.shared);
+        let before = std::mem::take(&mut threads.running);
+        threads.spawn(&self.shared, before);
     }
 
     /// Ends the threads, and waits for them.
@@ -146,11 +146,7 @@ impl LogCleaner {
             threads.stop.set();
             std::mem::take(&mut threads.running)
         };
-        for thread in running {
-            if thread.join().is_err() {
-                error!("a cleaner thread ended by a panic");
-            }
-        }
+        await_end(running);
     }
 }
 
@@ -160,16 +156,31 @@ impl Drop for LogCleaner {
     }
 }
 
+/// Waits for threads that were told to end.
+fn await_end(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        if thread.join().is_err() {
+            error!("a cleaner thread ended by a panic");
+        }
+    }
+}
+
 impl Threads {
-    fn spawn(&mut self, shared: &Arc<Shared>) {
+    /// `before` are those that were told to end. Together they would take twice the memory that they may.
+    fn spawn(&mut self, shared: &Arc<Shared>, before: Vec<JoinHandle<()>>) {
         if !self.config.enabled {
             return;
         }
+        let before = Arc::new(Mutex::new(before));
         info!(threads = self.config.threads, "starting the log cleaner");
         for number in 0..self.config.threads {
-            let (shared, stop) = (shared.clone(), self.stop.clone());
+            let (shared, stop, before) = (shared.clone(), self.stop.clone(), before.clone());
             let cleaner = Cleaner::new(self.config.buffers(), shared.throttler.clone(), stop.clone());
-            let run = move || shared.run(cleaner, &stop);
+            let run = move || {
+                // The first waits for them, and the others for the first.
+                await_end(before.lock().drain(..));
+                shared.run(cleaner, &stop);
+            };
             match thread::Builder::new().name(format!("log-cleaner-{number}")).spawn(run) {
                 Ok(thread) => self.running.push(thread),
                 Err(error) => error!(%error, "cannot start a cleaner thread"),

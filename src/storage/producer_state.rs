@@ -388,10 +388,6 @@ impl ProducerStateManager {
         entries
     }
 
-    pub fn producer_count(&self) -> usize {
-        self.producers.len()
-    }
-
     /// No producer is known, and no transaction waits for replication.
     pub fn is_empty(&self) -> bool {
         self.producers.is_empty() && self.unreplicated.is_empty()
@@ -485,10 +481,6 @@ impl ProducerStateManager {
 
     pub fn latest_snapshot_offset(&self) -> Option<Offset> {
         self.snapshots.last().copied()
-    }
-
-    pub fn oldest_snapshot_offset(&self) -> Option<Offset> {
-        self.snapshots.first().copied()
     }
 
     /// Cuts the state down to `start_offset..=log_end_offset`: snapshots outside go, and unless the state ends there already

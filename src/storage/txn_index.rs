@@ -159,15 +159,6 @@ impl TransactionIndex {
         Ok(())
     }
 
-    /// Removes all entries, to build the index anew.
-    pub fn reset(&mut self) -> io::Result<()> {
-        // Also what is left of an entry goes, and no file is made for that.
-        match self.file.disk().exists(&self.file.path())? {
-            true => self.cut(0),
-            false => Ok(()),
-        }
-    }
-
     /// Adds those aborted transactions to `found` that overlap offsets `fetch_offset` up to, without, `upper_bound`.
     /// Returns whether the search is over: if not, the next segment's index may have more.
     pub fn collect(

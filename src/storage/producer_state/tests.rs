@@ -367,9 +367,9 @@ fn silent_producers_are_forgotten_unless_a_transaction_is_open() {
     partition.produce(1, 0, 0, 1).unwrap(); // at 1000
     partition.produce_in_txn(2, 0, 0, 1).unwrap();
     partition.manager.remove_expired(1000 + day - 1);
-    assert_eq!(partition.manager.producer_count(), 2);
+    assert_eq!(partition.manager.active_producers().len(), 2);
     partition.manager.remove_expired(1000 + day);
-    assert_eq!(partition.manager.producer_count(), 1);
+    assert_eq!(partition.manager.active_producers().len(), 1);
     assert!(partition.manager.entry(ProducerId(2)).is_some());
 
     assert_eq!(partition.manager.late_transactions(1000 + 900_000 + 300_000).count(), 0);
@@ -421,7 +421,7 @@ fn expired_producers_are_not_loaded() {
     partition.manager.take_snapshot().unwrap();
     let mut restored = partition.reopen();
     restored.truncate_and_reload(Offset(0), Offset(2), 1000 + 86_400_000).unwrap();
-    assert_eq!((restored.producer_count(), restored.map_end_offset()), (0, Offset(1)));
+    assert_eq!((restored.active_producers().len(), restored.map_end_offset()), (0, Offset(1)));
 }
 
 #[test]
@@ -443,9 +443,9 @@ fn stray_snapshots_go_but_the_one_of_the_last_shutdown_stays() {
     assert_eq!(partition.manager.snapshots, [10].map(Offset).into());
 
     partition.manager.delete_snapshots_before(Offset(10)).unwrap();
-    assert_eq!(partition.manager.oldest_snapshot_offset(), Some(Offset(10)));
+    assert_eq!(partition.manager.snapshots, [10].map(Offset).into());
     partition.manager.truncate_fully_and_start_at(Offset(100)).unwrap();
-    assert_eq!(partition.manager.oldest_snapshot_offset(), None);
+    assert_eq!(partition.manager.snapshots, BTreeSet::new());
     assert_eq!(partition.manager.map_end_offset(), Offset(100));
 }
 

@@ -76,7 +76,7 @@ fn truncates_to_an_offset() {
     index.truncate_to(Offset(15)).unwrap();
     assert_eq!(open(&dir).all().unwrap(), [txn(0, 0, 10, 2)]);
     index.append(&txn(4, 11, 12, 13)).unwrap();
-    index.reset().unwrap();
+    index.truncate_to(Offset(0)).unwrap();
     assert!(index.is_empty() && open(&dir).is_empty());
     index.rename(FileState::Deleted).unwrap();
     assert!(dir.path().join("00000000000000000000.txnindex.deleted").exists());

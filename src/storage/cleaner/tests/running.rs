@@ -680,6 +680,39 @@ fn settings_change_while_threads_run() {
     assert!(began.elapsed() < Duration::from_secs(5));
 }
 
+/// The memory is for one set of threads.
+#[test]
+fn threads_begin_when_those_before_them_have_ended() {
+    let node = Node::start(tempfile::tempdir().unwrap());
+    fill(&node.create("a", compacted()), 60);
+    let (looking, most, may_look) =
+        (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
+    let high_watermarks: HighWatermarks = {
+        let (looking, most, may_look) = (looking.clone(), most.clone(), may_look.clone());
+        Arc::new(move |_| {
+            most.fetch_max(looking.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            while !may_look.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            looking.fetch_sub(1, Ordering::SeqCst);
+            None
+        })
+    };
+    let config = CleanerConfig { threads: 1, ..config() };
+    let cleaner = LogCleaner::start(&node.logs, config, high_watermarks);
+    wait_until("it looks", || looking.load(Ordering::SeqCst) == 1);
+    for n in 1..4 {
+        let dedupe_buffer_bytes = config.dedupe_buffer_bytes + n * 1000;
+        cleaner.update(CleanerConfig { dedupe_buffer_bytes, ..config }, Duration::ZERO);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+    may_look.store(true, Ordering::SeqCst);
+    cleaner.shutdown();
+    assert_eq!(looking.load(Ordering::SeqCst), 0);
+    node.logs.shutdown(1, &BTreeMap::new());
+}
+
 #[test]
 fn a_node_that_stops_does_not_wait_for_a_cleaning() {
     let node = Node::start(tempfile::tempdir().unwrap());
