@@ -23,12 +23,15 @@ pub struct ConnectionQuotas {
     inner: Arc<Inner>,
 }
 
+/// The address of a host; blocks.
+type Resolve = Box<dyn Fn(&str) -> io::Result<IpAddr> + Send + Sync>;
+
 struct Inner {
     connections: Arc<Connections>,
     /// The listeners that are served; those of later settings may be others.
     listeners: Vec<String>,
     state: Mutex<State>,
-    resolve: Box<dyn Fn(&str) -> io::Result<IpAddr> + Send + Sync>,
+    resolve: Resolve,
 }
 
 struct State {
