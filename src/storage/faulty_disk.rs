@@ -16,6 +16,7 @@ pub enum Call {
     Read,
     Sync,
     SyncDir,
+    Rename,
 }
 
 /// What is to happen before a call to a path; an error is its answer.
@@ -84,6 +85,7 @@ impl Disk for FaultyDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.faults.come_before(Call::Rename, from)?;
         let lacks_room = self.faults.renames_left.fetch_sub(1, Ordering::Relaxed) <= 0;
         match lacks_room || self.faults.renames_lack_room.load(Ordering::Relaxed) {
             true => Err(io::Error::from_raw_os_error(libc::ENOSPC)),

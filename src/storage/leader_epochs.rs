@@ -9,6 +9,7 @@
 //! [`LeaderEpochFileCache::flush`]. Whoever opens a log therefore truncates the entries to the log's bounds.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracing::warn;
@@ -79,6 +80,11 @@ impl LeaderEpochFileCache {
         Ok(changed)
     }
 
+    /// Whether [`Self::assign`] has nothing to do.
+    pub fn is_durable(&self, epoch: LeaderEpoch, start_offset: Offset) -> bool {
+        !self.is_owed && self.is_noted(EpochEntry { epoch, start_offset })
+    }
+
     /// As [`Self::assign`], durable only after [`Self::flush`]: for recovery, which finds many.
     pub fn assign_unflushed(&mut self, epoch: LeaderEpoch, start_offset: Offset) -> bool {
         let changed = self.insert(EpochEntry { epoch, start_offset });
@@ -86,13 +92,15 @@ impl LeaderEpochFileCache {
         changed
     }
 
-    fn insert(&mut self, entry: EpochEntry) -> bool {
-        // Batches from before there were epochs have -1.
-        if entry.epoch.0 < 0 || entry.start_offset.0 < 0 {
-            return false;
-        }
+    /// Whether there is nothing to note.
+    fn is_noted(&self, entry: EpochEntry) -> bool {
         let is_known = |latest: EpochEntry| entry.epoch == latest.epoch && entry.start_offset >= latest.start_offset;
-        if self.latest().is_some_and(is_known) {
+        // Batches from before there were epochs have -1.
+        entry.epoch.0 < 0 || entry.start_offset.0 < 0 || self.latest().is_some_and(is_known)
+    }
+
+    fn insert(&mut self, entry: EpochEntry) -> bool {
+        if self.is_noted(entry) {
             return false;
         }
         let kept = self
@@ -206,12 +214,42 @@ impl LeaderEpochFileCache {
 
     /// Writes the file if it differs from what is in memory. Durable on return.
     pub fn flush(&mut self) -> io::Result<()> {
-        if self.is_dirty {
-            self.disk.write_file_atomically(&self.dir.path().join(FILE_NAME), encode(&self.entries).as_bytes())?;
-            self.is_dirty = false;
+        let Some(text) = self.begin_flush() else { return Ok(()) };
+        let written = text.write();
+        self.end_flush(written.is_ok());
+        written
+    }
+
+    /// What [`Self::flush`] has to write, for who lets others note epochs meanwhile: [`Self::end_flush`] is to follow, and nobody else is
+    /// to write in between.
+    pub fn begin_flush(&mut self) -> Option<EpochFileText> {
+        if !std::mem::take(&mut self.is_dirty) {
+            self.is_owed = false;
+            return None;
         }
-        self.is_owed = false;
-        Ok(())
+        let path = self.dir.path().join(FILE_NAME);
+        Some(EpochFileText { disk: self.disk.clone(), path, text: encode(&self.entries) })
+    }
+
+    pub fn end_flush(&mut self, is_written: bool) {
+        match is_written {
+            true => self.is_owed = false,
+            false => self.is_dirty = true,
+        }
+    }
+}
+
+/// What is to be in the file.
+pub struct EpochFileText {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    text: String,
+}
+
+impl EpochFileText {
+    /// Durable on return.
+    pub fn write(&self) -> io::Result<()> {
+        self.disk.write_file_atomically(&self.path, self.text.as_bytes())
     }
 }
 

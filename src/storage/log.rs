@@ -17,9 +17,11 @@ pub(super) mod append;
 pub(super) mod change;
 pub(super) mod cleaning;
 mod copying;
+pub(super) mod epochs;
 mod flush;
 mod handover;
 pub(super) mod read;
+mod retention;
 #[cfg(test)]
 mod tests;
 
@@ -39,7 +41,6 @@ use crate::config::TopicConfig;
 use crate::storage::background::Background;
 use crate::storage::disk::Disk;
 use crate::storage::file_cache::{Directory, FileCache};
-use crate::storage::leader_epochs::LeaderEpochFileCache;
 use crate::storage::producer_state::{
     ProducerStateConfig, ProducerStateError, ProducerStateManager, TransactionVersion, VerificationGuard,
 };
@@ -280,7 +281,7 @@ pub struct Log {
     /// -1: none.
     pub(super) first_unstable_offset: AtomicI64,
     pub(super) markers: Markers,
-    pub(super) epochs: Mutex<LeaderEpochFileCache>,
+    pub(super) epochs: epochs::LeaderEpochs,
     pub(super) recent: Mutex<RecentBatches>,
     pub(super) commits: Mutex<flush::Commits>,
     pub(super) last_flush_ms: AtomicI64,

@@ -53,6 +53,7 @@ use crate::storage::file_name::{FileState, MAX_BASE_OFFSET};
 use crate::storage::leader_epochs::{self, LeaderEpochFileCache};
 use crate::storage::log::change::{producers_start, replay_producers};
 use crate::storage::log::cleaning::Cleaning;
+use crate::storage::log::epochs::LeaderEpochs;
 use crate::storage::log::{
     ActiveSegment, Log, LogContext, LogOffsetMetadata, LogOpenError, LogParams, Markers, Noted, OPEN, ReadError, Wait,
     Writer,
@@ -483,7 +484,7 @@ impl Recovery<'_> {
             recovery_point: AtomicI64::new(recovery_point.0),
             first_unstable_offset: AtomicI64::new(first_unstable),
             markers: Markers { last: AtomicI64::new(end.message_offset.0), settled: AtomicI64::new(-1) },
-            epochs: Mutex::new(self.epochs),
+            epochs: LeaderEpochs::new(self.epochs),
             recent: Mutex::default(),
             commits: Mutex::default(),
             last_flush_ms: AtomicI64::new(now_ms),

@@ -216,7 +216,7 @@ mod tests {
             match call {
                 Call::SyncDir => drop(note.lock().insert(path.to_owned())),
                 Call::Read => drop(count.fetch_add(1, Ordering::Relaxed)),
-                Call::Sync => {}
+                Call::Sync | Call::Rename => {}
             }
             Ok(())
         });

@@ -208,7 +208,7 @@ impl Log {
         for batch in &records.batches {
             let epoch = batch.header.partition_leader_epoch();
             if latest != Some(epoch) {
-                self.epochs.lock().assign(epoch, batch.header.base_offset())?;
+                self.epochs.assign(epoch, batch.header.base_offset())?;
                 latest = Some(epoch);
             }
         }

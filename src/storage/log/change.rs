@@ -1,6 +1,6 @@
 //! What changes a log other than appends: epochs, the start, truncation, rolling, closing, deletion.
 //!
-//! All of it runs under the log's lock. Readers are shown a change before files are touched: first the bounds, then the
+//! All of it runs under the log's lock; retention, which may take long, has [a way of its own](super::retention). Readers are shown a change before files are touched: first the bounds, then the
 //! list of segments.
 
 use std::io;
@@ -25,7 +25,6 @@ use crate::storage::log::{
 };
 use crate::storage::partition_metadata;
 use crate::storage::producer_state::ProducerStateManager;
-use crate::storage::retention::{self, SegmentAge};
 use crate::storage::scan::Frame;
 use crate::storage::segment::{LogSegment, txn_io};
 use crate::storage::txn_index::AbortedTxn;
@@ -40,7 +39,7 @@ impl Log {
     /// Notes that `epoch` begins at `start_offset`: this node leads from there on, or follows who does. Durable on
     /// return, or, if there is no room, before the first batch of the epoch is written.
     pub fn assign_epoch(&self, epoch: LeaderEpoch, start_offset: Offset) -> Result<(), ChangeError> {
-        self.change(|| match self.epochs.lock().assign(epoch, start_offset) {
+        self.change(|| match self.epochs.assign(epoch, start_offset) {
             Err(error) if is_full(&error) => {
                 self.tell_full(&error);
                 Ok(())
@@ -56,7 +55,7 @@ impl Log {
         self.change(|| self.advance(&mut writer, to))
     }
 
-    fn advance(&self, writer: &mut Writer, to: Offset) -> Result<bool, ChangeError> {
+    pub(super) fn advance(&self, writer: &mut Writer, to: Offset) -> Result<bool, ChangeError> {
         let log_end_offset = self.log_end_offset();
         if to > log_end_offset {
             return Err(ChangeError::OutOfRange { offset: to, log_end_offset });
@@ -70,66 +69,6 @@ impl Log {
         writer.producers.on_log_start_offset_incremented(to);
         self.publish_first_unstable(writer);
         Ok(true)
-    }
-
-    /// Removes the segments that retention by time, by size or the log's start have no use for; returns how many. None
-    /// while the log is being cleaned: the work of that would be lost. Nor does a cleaning begin meanwhile: it would look
-    /// for files that go.
-    pub fn delete_old_segments(&self, now_ms: i64, high_watermark: Offset) -> Result<usize, ChangeError> {
-        let Some(_running) = self.cleaning.try_begin() else { return Ok(0) };
-        let _exchange = self.exchange.lock();
-        let mut writer = self.writer.lock();
-        self.change(|| {
-            let mut segments = Vec::clone(&self.segments.load());
-            let ages = self.segment_ages(&segments)?;
-            let mut count =
-                retention::deletable(&ages, self.log_start_offset(), high_watermark, &self.config.load(), now_ms);
-            if count == 0 {
-                return Ok(0);
-            }
-            if count == segments.len() {
-                match self.roll_to(&mut writer, self.log_end_offset()) {
-                    Ok(new) => segments.push(new),
-                    // The others are a beginning. The last one has no index entries that would have to be kept.
-                    Err(error) if is_full(&error) => {
-                        self.tell_full(&error);
-                        match self.replace_last(&mut writer) {
-                            Ok(new) => segments.push(new),
-                            Err(error) if is_full(&error) => count -= 1,
-                            Err(error) => return Err(error.into()),
-                        }
-                    }
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            let kept = segments.split_off(count);
-            // Readers first lose the offsets, then the segments.
-            self.advance(&mut writer, kept[0].base_offset())?;
-            if count > 1 || self.has_unsynced_names.load(Ordering::Acquire) {
-                // A crash may let any of the files come back. By its epochs a start knows then that those before a gap were
-                // being deleted. A full disk is no reason not to delete.
-                match self.epochs.lock().flush() {
-                    Err(error) if is_full(&error) => self.tell_full(&error),
-                    result => result?,
-                }
-            }
-            self.segments.store(Arc::new(kept));
-            self.remove_segments(&mut writer, segments)?;
-            Ok(count)
-        })
-    }
-
-    fn segment_ages(&self, segments: &[Arc<LogSegment>]) -> io::Result<Vec<SegmentAge>> {
-        let ends = segments[1..].iter().map(|next| next.base_offset()).chain([self.log_end_offset()]);
-        segments
-            .iter()
-            .zip(ends)
-            .map(|(segment, end_offset)| {
-                let largest_timestamp_ms = segment.largest_timestamp_ms()?;
-                let (base_offset, size) = (segment.base_offset(), segment.size());
-                Ok(SegmentAge { base_offset, end_offset, size, largest_timestamp_ms })
-            })
-            .collect()
     }
 
     /// Removes all records from `offset` on, and the batch that holds it as a whole. Returns whether there were any.
@@ -196,7 +135,7 @@ impl Log {
             if !known_bugs::is_back(KnownBug::DeletedNamesNotSynced) {
                 self.sync_new_names()?;
             }
-            return self.epochs.lock().flush();
+            return self.epochs.flush();
         }
         let active = self.active_segment();
         let mut lacking = None;
@@ -218,7 +157,7 @@ impl Log {
             None => writer.producers.sync_latest_snapshot(),
         });
         unless_full(snapshot)?;
-        unless_full(self.epochs.lock().flush())?;
+        unless_full(self.epochs.flush())?;
         self.has_unsynced_names.store(true, Ordering::Release);
         self.sync_below(self.log_end_offset())?;
         active.sync_all()?;
@@ -266,7 +205,7 @@ impl Log {
     fn remove_now(&self) -> io::Result<PathBuf> {
         let (disk, dir) = (&self.context.disk, self.dir.path());
         // Who writes them would make files.
-        let _epochs = self.epochs.lock();
+        let _epochs = self.epochs.keep_file();
         for entry in disk.list(&dir)? {
             if entry.name != partition_metadata::FILE_NAME {
                 ignore_missing(disk.remove_file(&dir.join(&entry.name)))?;
@@ -309,7 +248,7 @@ impl Log {
     pub(in crate::storage) fn rename_dir(&self, to: &Path) -> io::Result<()> {
         {
             // Whoever writes them has looked up the directory: another partition of this name may be there next.
-            let _epochs = self.epochs.lock();
+            let _epochs = self.epochs.keep_file();
             self.dir.rename(&*self.context.disk, to)?;
         }
         match to.parent() {
@@ -322,7 +261,7 @@ impl Log {
 
     /// Runs `act` unless the log is offline; an error of the disk in it takes it there. Where there is no room, `act` leaves
     /// the log as it was, or calls the error another one ([`is_half_done`]).
-    fn change<T>(&self, act: impl FnOnce() -> Result<T, ChangeError>) -> Result<T, ChangeError> {
+    pub(super) fn change<T>(&self, act: impl FnOnce() -> Result<T, ChangeError>) -> Result<T, ChangeError> {
         match self.state.load(Ordering::Acquire) {
             OPEN => {}
             MOVED => return Err(ChangeError::Moved),
@@ -369,7 +308,7 @@ impl Log {
     /// As [`Self::roll_to`], for a last segment that is about to be deleted, on a disk that is full: it is not completed,
     /// and the producers' state may be missing until the next roll or close. After a crash before that it is what the
     /// batches left tell.
-    fn replace_last(&self, writer: &mut Writer) -> io::Result<Arc<LogSegment>> {
+    pub(super) fn replace_last(&self, writer: &mut Writer) -> io::Result<Arc<LogSegment>> {
         let base_offset = self.log_end_offset();
         let new = self.create_segment(base_offset)?;
         writer.producers.update_map_end_offset(base_offset);
@@ -577,14 +516,11 @@ impl Log {
         }
         self.remove_segments(writer, removed)?;
         self.context.disk.sync_dir(&self.dir.path())?;
-        {
-            let mut epochs = self.epochs.lock();
-            epochs.clear();
-            match epochs.flush() {
-                // Written before the first batch is.
-                Err(error) if is_full(&error) => self.tell_full(&error),
-                flushed => flushed?,
-            }
+        self.epochs.lock().clear();
+        match self.epochs.flush() {
+            // Written before the first batch is.
+            Err(error) if is_full(&error) => self.tell_full(&error),
+            flushed => flushed?,
         }
         writer.producers.truncate_fully_and_start_at(offset)?;
         self.publish_first_unstable(writer);
@@ -605,19 +541,24 @@ impl Log {
         Ok(())
     }
 
+    fn remove_segments(&self, writer: &mut Writer, removed: Vec<Arc<LogSegment>>) -> io::Result<()> {
+        self.give_up_all(GivenUp::with_snapshots(writer, removed))
+    }
+
     /// Renames the files of segments that are no longer in the list, and removes them after `file.delete.delay.ms`. Where
     /// there is no room for the new names, removes them now, as a full disk needs it most.
-    fn remove_segments(&self, writer: &mut Writer, removed: Vec<Arc<LogSegment>>) -> io::Result<()> {
-        let mut snapshots = Vec::new();
-        for segment in &removed {
-            self.give_up(segment)?;
-            if let Some(name) = writer.producers.remove_snapshot(segment.base_offset()) {
+    pub(super) fn give_up_all(&self, removed: Vec<GivenUp>) -> io::Result<()> {
+        let (mut segments, mut snapshots) = (Vec::new(), Vec::new());
+        for GivenUp { segment, snapshot } in removed {
+            self.give_up(&segment)?;
+            segments.push(segment);
+            if let Some(name) = snapshot {
                 snapshots.extend(self.give_up_snapshot(name)?);
             }
         }
         // Behind the renames: a flush that comes in between would sync some of them, and leave nothing to do for the rest.
         self.has_unsynced_names.store(true, Ordering::Release);
-        self.remove_later(removed, snapshots);
+        self.remove_later(segments, snapshots);
         Ok(())
     }
 
@@ -668,8 +609,7 @@ impl Log {
             let Some(log) = this.upgrade().filter(|log| !log.is_offline()) else {
                 return;
             };
-            let flushed = log.epochs.lock().flush();
-            match ignore_missing(flushed) {
+            match ignore_missing(log.epochs.flush()) {
                 Ok(()) => {}
                 // Tried again with the next change, or when the log is closed.
                 Err(error) if is_full(&error) => log.tell_full(&error),
@@ -683,6 +623,23 @@ impl Log {
 pub(in crate::storage) fn producers_start(segments: &[Arc<LogSegment>], log_start_offset: Offset) -> Offset {
     let first = segments.partition_point(|segment| segment.base_offset() <= log_start_offset).saturating_sub(1);
     segments.get(first).map_or(log_start_offset, |segment| segment.base_offset().min(log_start_offset))
+}
+
+/// A segment that is no longer in the list, and whose files are to go.
+pub(super) struct GivenUp {
+    segment: Arc<LogSegment>,
+    /// That of the producers at its base offset, of which they know no longer.
+    snapshot: Option<FileName>,
+}
+
+impl GivenUp {
+    pub fn with_snapshots(writer: &mut Writer, removed: Vec<Arc<LogSegment>>) -> Vec<GivenUp> {
+        let given_up = |segment: Arc<LogSegment>| {
+            let snapshot = writer.producers.remove_snapshot(segment.base_offset());
+            GivenUp { segment, snapshot }
+        };
+        removed.into_iter().map(given_up).collect()
+    }
 }
 
 /// Takes over the producers' batches from where their state ends up to `end`. `on_aborted` is told of the aborted

@@ -113,11 +113,8 @@ impl Log {
     fn take_over(&self, log: &Log, of_log: &Writer, end: Offset, dir: &Path) -> io::Result<()> {
         // The last one may begin at the end, with nothing written in it yet.
         let entries = log.epochs.lock().entries_in_range(self.log_start_offset(), Offset(i64::MAX));
-        {
-            let mut epochs = self.epochs.lock();
-            epochs.replace(entries);
-            epochs.flush()?;
-        }
+        self.epochs.lock().replace(entries);
+        self.epochs.flush()?;
         {
             let mut writer = self.writer.lock();
             writer.producers.take_over(&of_log.producers);
