@@ -328,8 +328,6 @@ pub(in crate::storage) struct ActiveSegment {
     pub(super) last_index_entry: LastIndexEntry,
     /// Bytes that the system was told to write out.
     pub(super) written_back: u64,
-    /// Bytes that blocks were reserved for, counted from the start of the file.
-    pub(super) reserved: u64,
 }
 
 impl ActiveSegment {
@@ -341,8 +339,6 @@ impl ActiveSegment {
             first_timestamp: None,
             last_index_entry: LastIndexEntry::at(size),
             written_back: size,
-            // What is reserved in full is given back as what is reserved bit by bit.
-            reserved: if config.preallocate { config.segment_bytes.max(0) as u64 } else { 0 },
         }
     }
 }

@@ -62,6 +62,10 @@ pub(super) struct LogSegment {
     /// See [`IndexRebuild`].
     rebuilds: Mutex<Attempts>,
     damage: Damage,
+    /// See [`Self::reserved`].
+    reserved: AtomicU64,
+    /// Held while blocks are reserved or given back. Whether the segment takes no more, so that none are reserved.
+    reserving_is_over: Mutex<bool>,
 }
 
 /// Most segments have no transaction index, and most of those that have are never asked for it.
@@ -131,6 +135,8 @@ impl LogSegment {
             distrusts_index: AtomicBool::new(false),
             rebuilds: Mutex::default(),
             damage: Damage::default(),
+            reserved: AtomicU64::new(0),
+            reserving_is_over: Mutex::new(false),
         })
     }
 
@@ -158,6 +164,8 @@ impl LogSegment {
             distrusts_index: AtomicBool::new(size > 0 && !(found.offset_index && found.time_index)),
             rebuilds: Mutex::default(),
             damage: Damage::default(),
+            reserved: AtomicU64::new(0),
+            reserving_is_over: Mutex::new(false),
         }
     }
 
@@ -250,9 +258,10 @@ impl LogSegment {
         self.size.store(size, Ordering::Release);
     }
 
-    /// Cuts off what a failed write left behind the readable bytes.
+    /// Cuts off what is behind the readable bytes: what a failed write has left, and blocks that were reserved.
     pub fn discard_unpublished(&self) -> io::Result<()> {
-        self.log.get()?.set_len(self.size())
+        let _reserving = self.reserving_is_over.lock();
+        self.give_back(self.size())
     }
 
     /// Notes a batch's timestamp.
@@ -294,9 +303,26 @@ impl LogSegment {
         self.time_index.trim()
     }
 
-    /// Gives back blocks that were reserved behind the end of the file.
-    pub fn release_reserved(&self) -> io::Result<()> {
-        self.log.get()?.set_len(self.size())
+    /// No more is reserved, and given back is what was behind the end of the file.
+    pub fn end_reserving(&self) -> io::Result<()> {
+        let mut is_over = self.reserving_is_over.lock();
+        *is_over = true;
+        match self.reserved() > self.size() {
+            true => self.give_back(self.size()),
+            false => Ok(()),
+        }
+    }
+
+    /// It is written to again, or still.
+    pub fn resume_reserving(&self) {
+        *self.reserving_is_over.lock() = false;
+    }
+
+    /// Cuts the file off, and with it what is reserved.
+    fn give_back(&self, size: u64) -> io::Result<()> {
+        self.log.get()?.set_len(size)?;
+        self.reserved.store(0, Ordering::Release);
+        Ok(())
     }
 
     pub fn append_aborted(&self, aborted: &AbortedTxn) -> Result<(), TxnIndexError> {
@@ -330,8 +356,9 @@ impl LogSegment {
             }
         };
         self.damage.forget(|| -> io::Result<()> {
+            let _reserving = self.reserving_is_over.lock();
             self.publish(position);
-            self.log.get()?.set_len(position)?;
+            self.give_back(position)?;
             self.log.written();
             Ok(())
         })?;
@@ -411,8 +438,20 @@ impl LogSegment {
         self.log.get()?.start_writeback(position, len)
     }
 
+    /// Reserves blocks for so many bytes, counted from the start of the file, as long as the segment is written to: a job may come
+    /// late.
     pub fn reserve(&self, len: u64) -> io::Result<()> {
-        self.log.get()?.reserve(len)
+        let is_over = self.reserving_is_over.lock();
+        if !*is_over {
+            self.log.get()?.reserve(len)?;
+            self.reserved.fetch_max(len, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    /// How many bytes blocks are reserved for, counted from the start of the file.
+    pub fn reserved(&self) -> u64 {
+        self.reserved.load(Ordering::Acquire)
     }
 
     /// Renames all files.

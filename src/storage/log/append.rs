@@ -144,11 +144,9 @@ impl Log {
         let start = segment.size();
         let has_producers = has_producers(records);
         let aborted = if has_producers { writer.producers.aborted_by(&updates) } else { Vec::new() };
-        write_batches(&segment, records).and_then(|()| self.index_aborted(&segment, &aborted)).map_err(|error| {
-            // It went with what was written.
-            writer.active.reserved = 0;
-            self.take_back(&segment, first_offset, &aborted, error)
-        })?;
+        write_batches(&segment, records)
+            .and_then(|()| self.index_aborted(&segment, &aborted))
+            .map_err(|error| self.take_back(&segment, first_offset, &aborted, error))?;
         let end = start + records.size_in_bytes as u64;
         if start == 0 {
             writer.active.first_timestamp = Some(records.max_timestamp);
@@ -248,9 +246,8 @@ impl Log {
         let segment = self.active_segment();
         let size = segment.size();
         let mut part = bytes;
-        while part >= LEAST && writer.active.reserved < size + part / 2 {
+        while part >= LEAST && segment.reserved() < size + part / 2 {
             if segment.reserve(size + part).is_ok() {
-                writer.active.reserved = size + part;
                 writer.has_changed = true;
             }
             part /= 2;
@@ -266,8 +263,8 @@ impl Log {
         let (from, len) = (active.written_back, end - active.written_back);
         active.written_back = end;
         let reserve = (end + RESERVE_BYTES).min(config.segment_bytes.max(0) as u64);
-        let reserve = (active.reserved < reserve && active.reserved < end + RESERVE_BYTES / 2).then_some(reserve);
-        active.reserved = reserve.unwrap_or(active.reserved);
+        let reserved = segment.reserved();
+        let reserve = (reserved < reserve && reserved < end + RESERVE_BYTES / 2).then_some(reserve);
         let segment = segment.clone();
         self.context.background.run_if_idle(Lane::Housekeeping, move || {
             // Both are hints: an error of the disk will show itself at the next write or sync.

@@ -148,9 +148,7 @@ impl Log {
         };
         unless_full(self.finish_exchanges())?;
         unless_full(active.seal().map_err(IndexError::into_io))?;
-        if writer.active.reserved > active.size() {
-            active.release_reserved()?;
-        }
+        active.end_reserving()?;
         let snapshot = writer.producers.take_snapshot().and_then(|snapshot| match snapshot {
             Some(snapshot) => snapshot.sync_data(),
             // That of a roll, which nobody may have come to sync.
@@ -291,9 +289,11 @@ impl Log {
             return Ok(old);
         }
         old.seal().map_err(IndexError::into_io)?;
-        if writer.active.reserved > old.size() {
-            old.release_reserved()?;
-        }
+        old.end_reserving()?;
+        self.roll_from(writer, &old, base_offset).inspect_err(|_| old.resume_reserving())
+    }
+
+    fn roll_from(&self, writer: &mut Writer, old: &LogSegment, base_offset: Offset) -> io::Result<Arc<LogSegment>> {
         if self.config.load().cleanup_policy.compact {
             // Else a power loss might take its end and leave what follows. Recovery would not know that gap from one that
             // compaction has made.
@@ -310,7 +310,9 @@ impl Log {
     /// batches left tell.
     pub(super) fn replace_last(&self, writer: &mut Writer) -> io::Result<Arc<LogSegment>> {
         let base_offset = self.log_end_offset();
-        let new = self.create_segment(base_offset)?;
+        let old = self.active_segment();
+        old.end_reserving()?;
+        let new = self.create_segment(base_offset).inspect_err(|_| old.resume_reserving())?;
         writer.producers.update_map_end_offset(base_offset);
         let snapshot = writer.producers.take_snapshot().unwrap_or_default();
         Ok(self.begin_segment(writer, new, snapshot))
@@ -446,6 +448,7 @@ impl Log {
             }
         }
         active.end_before(None);
+        active.resume_reserving();
         self.start_writing(writer, position);
         self.epochs.lock().truncate_from_end(end);
         self.flush_epochs_later();

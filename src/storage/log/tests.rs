@@ -24,6 +24,7 @@ mod gaps;
 mod indexes;
 mod model;
 mod reads;
+mod reserved;
 mod retention;
 mod room;
 mod transactions;

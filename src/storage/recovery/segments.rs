@@ -222,7 +222,7 @@ impl Recovery<'_> {
         let floor = self.log_end_offset.max(segment.base_offset());
         if is_last && !self.params.clean_shutdown {
             // What was reserved behind its end is room for the start, on a disk that is full otherwise.
-            unless_full(segment.release_reserved())?;
+            unless_full(segment.discard_unpublished())?;
         }
         let start = match self.params.clean_shutdown || known_bugs::is_back(KnownBug::IndexTrustedAfterCrash) {
             true => self.start_by_index(&segment, floor)?,
