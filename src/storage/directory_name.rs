@@ -67,11 +67,12 @@ impl DirectoryName {
             }
         };
         let (topic, partition) = stem.rsplit_once('-')?;
-        let is_number = !partition.is_empty() && partition.bytes().all(|byte| byte.is_ascii_digit());
-        if topic.is_empty() || !is_number {
+        let number: i32 = partition.parse().ok()?;
+        // `p-01` is a copy that somebody made, and not the partition 1 beside it.
+        if topic.is_empty() || partition != number.to_string() {
             return None;
         }
-        Some(DirectoryName { topic_partition: TopicPartition::new(topic, partition.parse().ok()?), kind })
+        Some(DirectoryName { topic_partition: TopicPartition::new(topic, number), kind })
     }
 }
 
@@ -121,6 +122,9 @@ mod tests {
             "topic-x",
             "topic-1x",
             "topic-+1",
+            "topic-01",
+            "topic-00",
+            "topic--1x",
             "topic-99999999999",
             "lost+found",
             "a-delete",

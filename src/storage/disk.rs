@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync, statvfs};
 use rustix::io::{Errno, ReadWriteFlags};
 use tracing::warn;
@@ -317,9 +318,9 @@ impl dyn Disk + '_ {
     }
 }
 
-/// Whether there was no room for what was to be written: nothing that a disk must be given up for.
+/// Whether there was no room for what was to be written, or no descriptor for its file: nothing that a disk must be given up for.
 pub fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) || lacks_descriptor(error)
 }
 
 /// Whether the disk itself has failed, and not what was asked of it: its directory is to be given up.
@@ -454,7 +455,24 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        Ok(fsync(File::open(dir)?)?)
+        match File::open(dir) {
+            Err(error) if lacks_descriptor(&error) => {
+                let mut spare = SPARE.lock();
+                spare.take();
+                let synced = File::open(dir).and_then(|dir| Ok(fsync(dir)?));
+                *spare = File::open("/dev/null").ok();
+                synced
+            }
+            opened => {
+                let dir = opened?;
+                let mut spare = SPARE.lock();
+                if spare.is_none() {
+                    *spare = File::open("/dev/null").ok();
+                }
+                drop(spare);
+                Ok(fsync(dir)?)
+            }
+        }
     }
 
     fn space(&self, dir: &Path) -> io::Result<Space> {
@@ -487,6 +505,14 @@ fn not_opened(path: &Path, error: io::Error) -> io::Error {
 /// Of a symbolic link, or because there is nothing.
 fn leads_nowhere(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ELOOP)
+}
+
+/// A descriptor to give up for one that syncs a directory, of which there is one table in a process: what could not be made durable
+/// for want of one would cost the log its place.
+static SPARE: Mutex<Option<File>> = Mutex::new(None);
+
+fn lacks_descriptor(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// What nobody can say.

@@ -1,4 +1,5 @@
-//! A process that has no file descriptor left to accept a connection with waits for one, quietly, and goes on.
+//! A process that has no file descriptor left to accept a connection with waits for one, quietly, and goes on. A disk that
+//! cannot open a file for want of one is as one that is full, and names are made durable all the same.
 //!
 //! A test binary of its own, because the limit holds for the whole process.
 
@@ -16,6 +17,8 @@ use bytes::Bytes;
 use ottla::clock::SystemClock;
 use ottla::config::BrokerConfig;
 use ottla::net::{ConnectionContext, Reply, RequestHandler, SocketServer};
+use ottla::storage::disk::{OpenMode, RealDisk, concerns_file, is_full};
+use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 struct Echo;
@@ -42,8 +45,31 @@ fn ticks(stat: &File) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
+/// One test at a time.
+static LIMIT: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_disk_without_descriptors_is_full_and_not_broken() {
+    let _alone = LIMIT.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let disk = RealDisk::new();
+    disk.sync_dir(dir.path()).unwrap();
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(64);
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let fill: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    let refused = disk.open(&dir.path().join("new"), OpenMode::CreateNew).err().unwrap();
+    assert!(is_full(&refused) && !concerns_file(&refused), "{refused}");
+    for _ in 0..3 {
+        disk.sync_dir(dir.path()).unwrap();
+    }
+    drop(fill);
+    disk.open(&dir.path().join("new"), OpenMode::CreateNew).unwrap();
+}
+
 #[test]
 fn waits_for_a_descriptor() {
+    let _alone = LIMIT.lock();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut config = BrokerConfig::default();
     config.listeners[0].host = "127.0.0.1".to_owned();
