@@ -62,7 +62,7 @@ pub fn run(words: &[String]) -> u8 {
 }
 
 fn read(words: &[String]) -> Result<Request, Stop> {
-    let options = Options::parse_abbreviated(OPTIONS, words)?;
+    let options = Options::parse(OPTIONS, words)?;
     options.help_or_version(ABOUT)?;
     options.require(&["files"])?;
     let number = |name: &str| options.integer(name).map(|number| number.expect("it has a default"));
@@ -122,7 +122,8 @@ mod tests {
     #[test]
     fn options_are_read_as_kafkas_tool_reads_them() {
         let request =
-            request("-files=a.log,b.index --print=no --deep-iteration --deep-iteration --max-bytes +7 x").unwrap();
+            request("-files=a.log,b.index --print-data-log=no --deep-iteration --deep-iteration --max-bytes +7 x")
+                .unwrap();
         assert_eq!(request.files, ["a.log", "b.index"].map(std::path::PathBuf::from));
         assert!(request.deep_iteration && request.prints_contents && !request.verify_index_only);
         assert_eq!((request.max_bytes, request.max_message_size), (Ok(7), Ok(5_242_880)));
@@ -136,6 +137,7 @@ mod tests {
         for (line, said) in [
             ("--files a --files b", "Found multiple arguments for option files, but you asked for only one"),
             ("--files a --foo", "foo is not a recognized option"),
+            ("--files a --print", "print is not a recognized option"),
             ("--files", "Option files requires an argument"),
         ] {
             assert!(matches!(request(line), Err(Stop::Failed(error)) if error.message() == said), "{line}");
