@@ -47,6 +47,12 @@ pub(super) enum KnownBug {
     GapNotNoticed,
     /// Where an epoch begins is not on disk before its records are.
     EpochNotDurable,
+    /// A copy takes its log's place before it is on disk.
+    CopyNotSynced,
+    /// A log is removed before its copy has its name.
+    LogRemovedBeforeExchange,
+    /// Of a log and the copy that took its place and some records, a start does not know that they are of one move.
+    SupersededLogSetAside,
     /// Offsets of a deleted topic wait for the next one of its name.
     StaleCheckpointsKept,
 }

@@ -8,7 +8,7 @@
 //! - Producers, epochs, aborted transactions, places and times are those of the batches found; no index is believed that lies.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -309,13 +309,8 @@ impl Partition {
     }
 
     /// Looks at every byte of a log that was closed in order.
-    pub fn verify(&self, disk: &Arc<dyn Disk>, root: &Path) -> Check {
-        let params = VerifyParams {
-            dir: root.join(self.topic_partition.to_string()),
-            log_start_offset: Offset(self.start),
-            was_closed: true,
-            is_set_aside: false,
-        };
+    pub fn verify(&self, disk: &Arc<dyn Disk>, dir: PathBuf) -> Check {
+        let params = VerifyParams { dir, log_start_offset: Offset(self.start), was_closed: true, is_set_aside: false };
         let verified = verify(disk, &params, &mut ()).map_err(|error| error.to_string())?;
         let is_fault = |finding: &&crate::storage::verify::Finding| {
             // A snapshot less makes a start slower, and no more. One that says what is wrong would be something else.

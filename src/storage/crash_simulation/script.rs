@@ -68,6 +68,24 @@ pub enum Step {
     Recreate {
         partition: usize,
     },
+    /// A log begins to move to the other directory.
+    Move {
+        partition: usize,
+    },
+    /// What is there is copied, if it is being moved.
+    Copy {
+        partition: usize,
+    },
+    /// The copy is completed, and takes the log's place.
+    HandOver {
+        partition: usize,
+        /// It takes records before the log is removed.
+        meanwhile: bool,
+    },
+    /// The move ends, and the copy goes.
+    CallOff {
+        partition: usize,
+    },
     CheckpointRecoveryPoints,
     CheckpointStarts,
     CheckpointOthers,
@@ -103,11 +121,20 @@ impl Step {
             Clean { .. } => "compaction",
             DistrustIndexes { .. } => "distrust indexes",
             Recreate { .. } => "delete topic, make anew",
+            Move { .. } => "begin a move",
+            Copy { .. } => "copy",
+            HandOver { .. } => "hand over",
+            CallOff { .. } => "call a move off",
             CheckpointRecoveryPoints | CheckpointStarts | CheckpointOthers => "checkpoint",
             Background { .. } => "jobs",
             Restart | RestartWithoutIndexes { .. } | Kill | PowerLoss => "shutdown",
         }
     }
+}
+
+/// How many log directories these steps want.
+pub fn directories(steps: &[Step]) -> usize {
+    if steps.iter().any(|step| matches!(step, Move { .. })) { 2 } else { 1 }
 }
 
 fn append(who: usize, count: i32) -> Step {
@@ -390,12 +417,81 @@ pub fn short() -> Vec<(&'static str, Role, Vec<Step>)> {
                 append(2, 1),
             ],
         ),
+        (
+            "moves between log directories",
+            Role::Leader,
+            vec![
+                append(2, 3),
+                in_transaction(0, 2),
+                Roll { partition: p },
+                append(3, 3),
+                CheckpointRecoveryPoints,
+                Move { partition: p },
+                append(2, 2),
+                Copy { partition: p },
+                append(3, 1),
+                FlushLater { partition: p },
+                HandOver { partition: p, meanwhile: true },
+                append(2, 2),
+                Flush { partition: p },
+                CheckpointRecoveryPoints,
+                Background { ms: 50 },
+                abort(0),
+                Move { partition: p },
+                Copy { partition: p },
+                Restart,
+                append(2, 1),
+                DeleteRecords { partition: p, left: 3 },
+                HandOver { partition: p, meanwhile: false },
+                append(2, 1),
+                Background { ms: 50 },
+            ],
+        ),
+        (
+            "a follower that moves, and is cut meanwhile",
+            Role::Follower,
+            vec![
+                append(2, 3),
+                NewEpoch { partition: p },
+                append(3, 3),
+                Roll { partition: p },
+                append(2, 2),
+                append(3, 2),
+                Move { partition: p },
+                Copy { partition: p },
+                Truncate { partition: p, batches: 2 },
+                append(2, 3),
+                HandOver { partition: p, meanwhile: true },
+                Truncate { partition: p, batches: 2 },
+                append(2, 1),
+                Flush { partition: p },
+                Move { partition: p },
+                Copy { partition: p },
+                CallOff { partition: p },
+                Background { ms: 50 },
+                append(2, 1),
+            ],
+        ),
     ]
 }
 
 /// A long script for partitions of these roles.
-pub fn random(random: &mut SmallRng, roles: &[Role], steps: usize) -> Vec<Step> {
-    (0..steps).map(|_| random_step(random, roles)).collect()
+pub fn random(random: &mut SmallRng, roles: &[Role], steps: usize, directories: usize) -> Vec<Step> {
+    let mut step = || match directories > 1 && random.random_bool(0.15) {
+        true => random_move(random, roles),
+        false => random_step(random, roles),
+    };
+    (0..steps).map(|_| step()).collect()
+}
+
+fn random_move(random: &mut SmallRng, roles: &[Role]) -> Step {
+    let partition = random.random_range(0..roles.len());
+    match random.random_range(0..20) {
+        0..8 => Move { partition },
+        8..12 => Copy { partition },
+        12..19 => HandOver { partition, meanwhile: random.random_bool(0.5) },
+        _ => CallOff { partition },
+    }
 }
 
 fn random_step(random: &mut SmallRng, roles: &[Role]) -> Step {

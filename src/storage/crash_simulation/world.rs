@@ -1,7 +1,7 @@
 //! A node on the simulated disk: what it is told to do, and how it ends and starts again.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -22,6 +22,7 @@ use crate::storage::checkpoint::CleanShutdownFile;
 use crate::storage::cleaner;
 use crate::storage::crash_simulation::model::{Doubt, Entry, Kind, PRODUCERS, Partition, Role, Written};
 use crate::storage::crash_simulation::script::Step;
+use crate::storage::directory_name::{DirectoryKind, DirectoryName};
 use crate::storage::disk::Disk;
 use crate::storage::file_cache::FileCache;
 use crate::storage::file_name::{FileKind, FileName};
@@ -33,7 +34,8 @@ use crate::storage::simulated_disk::{Crash, SimulatedDisk};
 use crate::storage::validate::{AppendOrigin, ValidatedBatch, ValidatedRecords};
 use crate::types::{DirectoryId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition};
 
-const ROOT: &str = "/data";
+/// The log directories; the second one only where logs are moved.
+const ROOTS: [&str; 2] = ["/data", "/other"];
 const DELETE_DELAY_MS: i64 = 20;
 
 /// Why a step did not come to its end.
@@ -67,20 +69,24 @@ pub struct World {
     answered: Vec<Arc<AtomicI64>>,
     /// The largest starts that others have noted meanwhile.
     noted_starts: Vec<Arc<AtomicI64>>,
-    directory: DirectoryId,
+    directories: Vec<DirectoryId>,
+    /// A call has failed, or there was no room, since the node was made.
+    has_failed: bool,
     /// How the last process ended; `None`: in order.
     ended_by: Option<Crash>,
     is_up: bool,
     /// The start before did not come to its end.
     is_again: bool,
+    /// A log was opened later: its directory gets no marker of an orderly end.
+    is_reopened: bool,
     /// Makes every batch another one.
     counter: u32,
     pub says: bool,
 }
 
 impl World {
-    /// A node with one partition for each role.
-    pub fn new(seed: u64, roles: &[Role]) -> World {
+    /// A node with one partition for each role, and as many log directories.
+    pub fn new(seed: u64, roles: &[Role], directories: usize) -> World {
         let mut random = SmallRng::seed_from_u64(seed);
         let disk = SimulatedDisk::with_seed(seed);
         let clock = ManualClock::new(1_000_000);
@@ -118,10 +124,12 @@ impl World {
             answered: roles.iter().map(|_| Arc::default()).collect(),
             noted_starts: roles.iter().map(|_| Arc::default()).collect(),
             partitions,
-            directory: DirectoryId::random(),
+            directories: (0..directories).map(|_| DirectoryId::random()).collect(),
+            has_failed: false,
             ended_by: None,
             is_up: false,
             is_again: false,
+            is_reopened: false,
             counter: 0,
             says: false,
             random,
@@ -145,7 +153,7 @@ impl World {
         });
         self.context = context(&self.disk, &self.clock);
         let config = LogManagerConfig {
-            log_dirs: vec![(ROOT.into(), self.directory)],
+            log_dirs: ROOTS.iter().map(PathBuf::from).zip(self.directories.iter().copied()).collect(),
             unusable: BTreeMap::new(),
             recovery_threads_per_data_dir: 1,
             file_delete_delay_ms: DELETE_DELAY_MS,
@@ -175,10 +183,11 @@ impl World {
         let told = reports.clone();
         let events = move |event: LoadEvent<'_>| {
             if let LoadEvent::Loaded { partition, report, .. } = event {
-                told.lock().insert(partition.clone(), report.clone());
+                // Of a log and its copy both.
+                told.lock().entry(partition.clone()).or_default().repairs.extend(report.repairs.iter().cloned());
             }
         };
-        manager.load(&assigned, Arc::new(events));
+        let loaded = manager.load(&assigned, Arc::new(events));
         self.manager = Some(manager.clone());
         for n in 0..self.partitions.len() {
             match manager.get(&self.partitions[n].topic_partition) {
@@ -200,9 +209,37 @@ impl World {
             true => Err(self.halt("offline")),
             false => {
                 self.is_up = true;
-                Ok(())
+                self.check_directories(&loaded.strays)
             }
         }
+    }
+
+    /// Each log lies in one directory, and nothing was set aside.
+    fn check_directories(&mut self, strays: &[PathBuf]) -> Outcome {
+        if self.has_failed || self.disk.failed_at().is_some() {
+            return Ok(());
+        }
+        self.disk.hold(true);
+        let mut names = Vec::new();
+        for root in &ROOTS[..self.directories.len()] {
+            let entries = self.disk.list(Path::new(root)).map_err(|error| Halt::Violation(error.to_string()))?;
+            names.extend(entries.iter().filter_map(|entry| DirectoryName::parse(entry.name.to_str()?)));
+        }
+        self.disk.hold(false);
+        let set_aside = names.iter().any(|name| name.kind == DirectoryKind::Stray);
+        if set_aside || !strays.is_empty() {
+            return violation(format!("a log was set aside: {strays:?}"));
+        }
+        for partition in &self.partitions {
+            let is_it = |name: &&DirectoryName| {
+                name.kind == DirectoryKind::Current && name.topic_partition == partition.topic_partition
+            };
+            let count = names.iter().filter(is_it).count();
+            if count != 1 {
+                return violation(format!("{} lies in {count} directories", partition.topic_partition));
+            }
+        }
+        Ok(())
     }
 
     fn check_start(&mut self, n: usize, report: &RecoveryReport) -> Outcome {
@@ -222,7 +259,16 @@ impl World {
         self.disk.hold(true);
         let result = self.partitions[n].check_start(&log, report, ended_by, self.is_again, &mut self.random);
         self.disk.hold(false);
-        result.map_err(|what| Halt::Violation(format!("partition {n} ({:?}): {what}", self.partitions[n].role)))
+        result.map_err(|what| Halt::Violation(format!("partition {n} ({:?}): {what}", self.partitions[n].role)))?;
+        self.begin_epoch(n);
+        Ok(())
+    }
+
+    /// What is written where other records were is of another leader: copies go by that.
+    fn begin_epoch(&mut self, n: usize) {
+        if self.directories.len() > 1 {
+            self.partitions[n].epoch.0 += 1;
+        }
     }
 
     fn make(&mut self, n: usize) -> Outcome {
@@ -245,13 +291,14 @@ impl World {
     /// The process ends; what is there afterwards is found by the next one.
     pub fn crash(&mut self, crash: Crash) {
         self.collect_promises();
+        self.has_failed |= self.disk.failed_at().is_some();
         self.say(format_args!("{crash:?}"));
         let seed = self.random.random();
         self.end(crash, seed);
         // What a power loss took before a start that did not come to its end is still missing.
         self.ended_by = self.ended_by.filter(|_| !self.is_up).max(Some(crash));
         self.is_again = !self.is_up;
-        self.is_up = false;
+        (self.is_up, self.is_reopened) = (false, false);
     }
 
     fn end(&mut self, crash: Crash, seed: u64) {
@@ -268,9 +315,9 @@ impl World {
     }
 
     fn restart_without_indexes(&mut self, n: usize) -> Outcome {
+        let dir = self.log(n)?.dir();
         self.close()?;
         self.disk.hold(true);
-        let dir = Path::new(ROOT).join(self.partitions[n].topic_partition.to_string());
         let removed = self.disk.list(&dir).and_then(|entries| {
             let names = entries.iter().filter_map(|entry| FileName::parse(entry.name.to_str()?));
             let is_index = |name: &FileName| matches!(name.kind, FileKind::OffsetIndex | FileKind::TimeIndex);
@@ -289,27 +336,31 @@ impl World {
         let end = |partition: &Partition| (partition.topic_partition.clone(), Offset(partition.end));
         let high_watermarks = self.partitions.iter().map(end).collect();
         let manager = self.manager()?;
+        let dirs: Vec<Option<PathBuf>> = self.logs.iter().map(|log| Some(log.as_ref()?.dir())).collect();
         manager.shutdown(1, &high_watermarks);
         if self.disk.is_dead() || manager.has_offline_dirs() || self.disk.failed_at().is_some() {
             return Err(self.halt("cannot be closed"));
         }
         self.disk.hold(true);
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        if !CleanShutdownFile::new(disk.clone(), Path::new(ROOT)).exists().unwrap_or(false) {
-            return violation("there is no marker after an orderly end");
+        for root in &ROOTS[..self.directories.len()] {
+            if !self.is_reopened && !CleanShutdownFile::new(disk.clone(), Path::new(root)).exists().unwrap_or(false) {
+                return violation(format!("there is no marker in {root} after an orderly end"));
+            }
         }
-        for (n, partition) in self.partitions.iter_mut().enumerate() {
+        for (n, (partition, dir)) in self.partitions.iter_mut().zip(dirs).enumerate() {
             (partition.durable, partition.durable_start) = (partition.end, partition.start);
-            partition
-                .verify(&disk, Path::new(ROOT))
-                .map_err(|what| Halt::Violation(format!("partition {n}: {what}")))?;
+            let verified = dir.map_or(Ok(()), |dir| partition.verify(&disk, dir));
+            verified.map_err(|what| Halt::Violation(format!("partition {n}: {what}")))?;
         }
         self.disk.hold(false);
         let crash = if self.random.random_bool(0.5) { Crash::Kill } else { Crash::PowerLoss };
         let seed = self.random.random();
         self.say(format_args!("closed, then {crash:?}"));
         self.end(crash, seed);
-        (self.ended_by, self.is_up, self.is_again) = (None, false, false);
+        // Without a marker the next one goes over what is there as after a kill.
+        self.ended_by = self.is_reopened.then_some(Crash::Kill);
+        (self.is_up, self.is_again, self.is_reopened) = (false, false, false);
         Ok(())
     }
 
@@ -349,6 +400,9 @@ impl World {
     /// There is room again, and the node goes on as if nothing had been. Not if it was being closed, nor if a sync was refused,
     /// or the start.
     pub fn recover(&mut self) -> Outcome<bool> {
+        if !self.is_up {
+            return self.reopen();
+        }
         let is_closed = self.logs.iter().flatten().any(|log| log.is_offline());
         if !self.disk.lacks_but_room() || !self.is_up || self.disk.is_dead() || is_closed {
             return Ok(false);
@@ -361,6 +415,46 @@ impl World {
                 self.make(n)?;
             }
         }
+        Ok(true)
+    }
+
+    /// There is room again for logs that could not be opened without.
+    fn reopen(&mut self) -> Outcome<bool> {
+        let Some(manager) = self.manager.clone() else { return Ok(false) };
+        if !self.disk.lacks_but_room() || self.disk.is_dead() || manager.has_offline_dirs() {
+            return Ok(false);
+        }
+        self.disk.recover();
+        self.clock.advance(Duration::from_secs(5));
+        manager.look_for_room();
+        self.say("there is room again to open what is there");
+        for n in 0..self.partitions.len() {
+            let found = manager.get(&self.partitions[n].topic_partition);
+            match found {
+                // Looked at when it was opened.
+                Ok(_) if self.logs[n].is_some() => continue,
+                Ok(_) => return Ok(false),
+                Err(LogLookupError::Unknown) if self.is_made[n] => return violation(format!("log {n} is gone")),
+                Err(LogLookupError::Unknown) => self.make(n)?,
+                Err(LogLookupError::Offline) => {
+                    let partition = &self.partitions[n];
+                    let new = NewLog {
+                        topic_id: partition.topic_id,
+                        config: partition.config.clone(),
+                        damage: partition.damage,
+                        directory: None,
+                        is_new: false,
+                    };
+                    let opened = manager.get_or_create(&partition.topic_partition, new);
+                    self.logs[n] = Some(opened.map_err(|error| self.halt(error))?);
+                    self.is_made[n] = true;
+                    // What it repaired is told to the log only.
+                    (self.is_again, self.is_reopened) = (true, true);
+                    self.check_start(n, &RecoveryReport::default())?;
+                }
+            }
+        }
+        self.is_up = true;
         Ok(true)
     }
 
@@ -498,6 +592,13 @@ impl World {
                 Ok(())
             }
             Step::Recreate { partition } => self.recreate(partition),
+            Step::Move { partition } => self.begin_move(partition),
+            Step::Copy { partition } => self.copy(partition),
+            Step::HandOver { partition, meanwhile } => self.hand_over(partition, meanwhile),
+            Step::CallOff { partition } => {
+                self.manager()?.remove_future(&self.partitions[partition].topic_partition);
+                Ok(())
+            }
             Step::CheckpointRecoveryPoints => {
                 self.manager()?.checkpoint_recovery_points();
                 self.checkpointed()
@@ -717,6 +818,8 @@ impl World {
         let partition = &mut self.partitions[n];
         partition.doubts.pop();
         partition.truncate(to);
+        self.begin_epoch(n);
+        let partition = &mut self.partitions[n];
         partition.take_over_producers(&log).map_err(|what| Halt::Violation(format!("after a truncation {what}")))
     }
 
@@ -730,6 +833,7 @@ impl World {
         let partition = &mut self.partitions[n];
         partition.doubts.pop();
         partition.start_anew(at);
+        self.begin_epoch(n);
         Ok(())
     }
 
@@ -748,6 +852,41 @@ impl World {
             return Err(self.halt("cannot be deleted"));
         }
         self.make(n)
+    }
+
+    /// Begins to move a log to the other directory, or goes on with it.
+    fn begin_move(&mut self, n: usize) -> Outcome {
+        let (log, manager) = (self.open_log(n)?, self.manager()?);
+        let to = ROOTS.iter().find(|root| !log.dir().starts_with(root)).expect("there are two");
+        let made = manager.create_future(&self.partitions[n].topic_partition, to);
+        made.map(drop).map_err(|error| self.halt(error))
+    }
+
+    /// Copies all that is there, if the log is being moved.
+    fn copy(&mut self, n: usize) -> Outcome {
+        let (log, manager) = (self.open_log(n)?, self.manager()?);
+        let Some(moved) = manager.future(&self.partitions[n].topic_partition) else { return Ok(()) };
+        log.pause_cleaning(true);
+        let copied = moved.future.align_with(&log).and_then(|()| {
+            while moved.future.copy_from(&log)? > 0 {}
+            moved.future.follow_log_start(&log).map(drop)
+        });
+        copied.map_err(|error| self.halt(error))
+    }
+
+    /// Copies what is left, and has the copy take the log's place. `meanwhile`: it takes records before the log is gone.
+    fn hand_over(&mut self, n: usize, meanwhile: bool) -> Outcome {
+        self.copy(n)?;
+        let manager = self.manager()?;
+        let name = self.partitions[n].topic_partition.clone();
+        let Some(moved) = manager.future(&name) else { return Ok(()) };
+        let exchange = manager.replace_with_future(&name, &moved).map_err(|error| self.halt(error))?;
+        let log = exchange.log();
+        self.logs[n] = Some(log.clone());
+        log.on_high_watermark(log.log_end_offset());
+        let appended = if meanwhile { self.append(n, 2, 2, false) } else { Ok(()) };
+        manager.finish_exchange(exchange);
+        appended
     }
 
     /// After the disk has failed: what is there can still be read, and is what it was.

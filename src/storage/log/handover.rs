@@ -19,7 +19,10 @@ use std::sync::atomic::Ordering;
 use bytes::BytesMut;
 use thiserror::Error;
 
+use crate::record::batch::RecordBatch;
+use crate::storage::directory_name::{self, DirectoryKind};
 use crate::storage::disk::{is_full, is_name_taken};
+use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::flush::{Done, tell};
 use crate::storage::log::{ChangeError, Log, MOVED, OPEN, ReadError, Wait, Writer};
 use crate::types::Offset;
@@ -67,6 +70,10 @@ impl Log {
             ChangeError::Io(error) | ChangeError::NoRoom(error) => HandoverError::Copy(error),
             ChangeError::Offline | ChangeError::Moved => HandoverError::Copy(io::Error::other("it is offline")),
         })?;
+        if known_bugs::is_back(KnownBug::LogRemovedBeforeExchange) {
+            let deleted = directory_name::name_for(&self.topic_partition, DirectoryKind::Deleted).to_string();
+            self.rename_dir(&self.dir.path().with_file_name(deleted)).map_err(HandoverError::Copy)?;
+        }
         copy.take_over(self, &writer, end, dir).map_err(|error| {
             match &error {
                 error if is_full(error) => copy.tell_full(error),
@@ -86,10 +93,13 @@ impl Log {
     /// Whether this log has all that the other one of the same partition has, beyond doubt: it took its place, and perhaps records since.
     /// Where both were written in the same epochs, logs that share a batch share all that is before it (KIP-101), but for what was
     /// deleted; and the last batch is compared.
-    pub(in crate::storage) fn continues(&self, other: &Log) -> bool {
+    ///
+    /// `is_whole`: nothing was wrong with this one when it was opened; else each batch is looked at.
+    pub(in crate::storage) fn continues(&self, other: &Log, is_whole: bool) -> bool {
         let (start, end) = (self.log_start_offset().max(other.log_start_offset()), other.log_end_offset());
         let epochs_of = |log: &Log| log.epochs.lock().entries_in_range(start, end);
-        if self.log_end_offset() < end || epochs_of(self) != epochs_of(other) {
+        let is_unknown = known_bugs::is_back(KnownBug::SupersededLogSetAside);
+        if is_unknown || self.log_end_offset() < end || epochs_of(self) != epochs_of(other) {
             return false;
         }
         if end <= other.log_start_offset() {
@@ -97,14 +107,24 @@ impl Log {
             return true;
         }
         // Without epochs batches at the same offsets may be of several leaders.
-        let epoch = other.leader_epoch_at(end.plus(-1));
-        let last = |log: &Log| log.batch_at(end.plus(-1));
-        epoch.is_some() && matches!((last(self), last(other)), (Ok(Some(here)), Ok(Some(there))) if here == there)
+        if other.leader_epoch_at(end.plus(-1)).is_none() {
+            return false;
+        }
+        let mut at = if is_whole || start >= end { end.plus(-1) } else { start };
+        while at < end {
+            let (Ok(Some(here)), Ok(Some(there))) = (self.batch_at(at), other.batch_at(at)) else { return false };
+            let Ok(batch) = RecordBatch::parse(&there) else { return false };
+            if here != there {
+                return false;
+            }
+            at = batch.last_offset().plus(1);
+        }
+        true
     }
 
-    /// The batch that holds this offset, byte for byte.
+    /// The batch that holds this offset, or the next one, byte for byte.
     fn batch_at(&self, offset: Offset) -> Result<Option<BytesMut>, ReadError> {
-        let read = self.read(offset, 1, offset.plus(1), true, Wait::ForDisk)?;
+        let read = self.read(offset, 1, self.log_end_offset(), true, Wait::ForDisk)?;
         let mut bytes = BytesMut::new();
         read.slice.read_into(&mut bytes)?;
         Ok((!bytes.is_empty()).then_some(bytes))
@@ -130,7 +150,9 @@ impl Log {
         }
         self.config.store(log.config());
         self.has_unsynced_names.store(true, Ordering::Release);
-        self.sync_below(end)?;
+        if !known_bugs::is_back(KnownBug::CopyNotSynced) {
+            self.sync_below(end)?;
+        }
         self.rename_dir(dir)
     }
 }

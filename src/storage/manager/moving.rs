@@ -353,7 +353,7 @@ impl LogManager {
                 self.leave_alone(&other);
                 continue;
             }
-            match is_whole(&kept) && kept.log.continues(&other.log) {
+            match kept.log.continues(&other.log, is_whole(&kept)) {
                 true => {
                     info!(partition = %topic_partition, kept = %kept_dir.display(), other = %other_dir.display(),
                         "a move between log directories was interrupted at its end, and is finished: the log that was moved goes");
