@@ -33,7 +33,7 @@ pub use load::{HostedPartition, LoadEvent, LoadReport};
 pub use moving::{DescribedLog, FutureLog, MoveError, absolute};
 
 use self::directory::LogDir;
-use self::unopened::Unopened;
+use self::unopened::{StrayInPlace, Unopened};
 use crate::config::BrokerConfig;
 use crate::config::TopicConfig;
 use crate::storage::background::Lane;
@@ -207,6 +207,8 @@ pub struct LogManager {
     logs: RwLock<Logs>,
     /// Held while a directory is chosen for a new log.
     placing: Mutex<()>,
+    /// Logs that are to be set aside when there is room.
+    strays_in_place: Mutex<Vec<StrayInPlace>>,
     /// Where logs that do not exist yet shall be made.
     preferred: Mutex<HashMap<TopicPartition, DirectoryId>>,
     /// Partitions whose log is being made, exchanged or deleted.
@@ -247,6 +249,7 @@ impl LogManager {
             dirs,
             logs: RwLock::default(),
             placing: Mutex::default(),
+            strays_in_place: Mutex::default(),
             preferred: Mutex::default(),
             busy: Mutex::default(),
             not_busy: Condvar::new(),
@@ -359,7 +362,7 @@ impl LogManager {
             };
         }
         if self.logs.read().unopened.contains_key(topic_partition) {
-            return Err(CreateError::Unopened(topic_partition.clone()));
+            return self.open_with_room(topic_partition, &new);
         }
         let storage = |reason| CreateError::Storage { topic_partition: topic_partition.clone(), reason };
         if !new.is_new && self.has_offline_dirs() {
@@ -443,6 +446,8 @@ impl LogManager {
             let source = io::Error::new(io::ErrorKind::StorageFull, "no room for checkpoints without what was deleted");
             return Err(LogOpenError::Io { path, source });
         }
+        // Else it would be the new log's.
+        self.set_strays_aside(Some(&path)).map_err(|source| LogOpenError::Io { path: path.clone(), source })?;
         let disk = &*self.context.disk;
         let made = dir
             .check()
@@ -486,6 +491,10 @@ impl LogManager {
     /// Tells of directories that were full and have room again. To be called every second or so. Returns whether one has.
     pub fn look_for_room(&self) -> bool {
         let regained: Vec<_> = self.dirs.iter().filter(|dir| dir.is_online() && dir.has_regained_room()).collect();
+        if !regained.is_empty() {
+            // What fails is told, and tried again.
+            let _ = self.set_strays_aside(None);
+        }
         !regained.is_empty()
     }
 

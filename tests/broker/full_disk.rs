@@ -145,12 +145,37 @@ async fn a_start_without_room_reads_or_says_why_not() {
             let data = data.copy();
             let disk = FaultyDisk::with(data.path());
             disk.leave(room << 10);
-            let data = match Broker::try_start_on(data, &SETTINGS, Arc::new(disk)).await {
+            let data = match Broker::try_start_on(data, &SETTINGS, Arc::new(disk.clone())).await {
                 Ok(broker) => {
-                    assert_eq!(read(&broker).await, [60, 1, 0], "{end}, {room} KiB");
+                    let mut client = broker.client().await;
+                    let mut waiting = Vec::new();
+                    for (partition, expected) in (0..PARTITIONS).zip([60, 1, 0]) {
+                        match error(client.fetch("t", partition, 0).await.error_code) {
+                            ErrorCode::None => {
+                                assert_eq!(
+                                    client.read_from("t", partition, 0).await.len(),
+                                    expected,
+                                    "{end}, {room} KiB"
+                                );
+                            }
+                            code => {
+                                assert_eq!(code, ErrorCode::KafkaStorageError, "{end}, {room} KiB");
+                                waiting.push(partition);
+                            }
+                        }
+                    }
                     let answer = broker.client().await.produce("t", 2, -1, batch(&[large(900_000)])).await;
                     assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError, "{end}, {room} KiB");
                     outcomes.push((end, room, true));
+                    // What its recovery had no room for needs no other start.
+                    if !waiting.is_empty() {
+                        disk.leave(64 << 20);
+                    }
+                    for partition in waiting {
+                        until("room for its recovery", async || client.fetch("t", partition, 0).await.error_code == 0)
+                            .await;
+                    }
+                    assert_eq!(read(&broker).await, [60, 1, 0], "{end}, {room} KiB");
                     broker.shut_down().await
                 }
                 Err((refused, data)) => {

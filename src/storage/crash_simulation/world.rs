@@ -1,6 +1,6 @@
 //! A node on the simulated disk: what it is told to do, and how it ends and starts again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -27,7 +27,9 @@ use crate::storage::disk::Disk;
 use crate::storage::file_cache::FileCache;
 use crate::storage::file_name::{FileKind, FileName};
 use crate::storage::log::{AppendContext, AppendInfo, ChangeError, Log, LogContext};
-use crate::storage::manager::{HostedPartition, LoadEvent, LogLookupError, LogManager, LogManagerConfig, NewLog};
+use crate::storage::manager::{
+    CreateError, HostedPartition, LoadEvent, LogLookupError, LogManager, LogManagerConfig, NewLog,
+};
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::{DamagePolicy, RecoveryReport};
 use crate::storage::simulated_disk::{Crash, SimulatedDisk};
@@ -70,6 +72,9 @@ pub struct World {
     /// The largest starts that others have noted meanwhile.
     noted_starts: Vec<Arc<AtomicI64>>,
     directories: Vec<DirectoryId>,
+    /// What starts have set aside, as it is of no topic that is there.
+    strays: BTreeSet<PathBuf>,
+    is_closing: bool,
     /// A call has failed, or there was no room, since the node was made.
     has_failed: bool,
     /// How the last process ended; `None`: in order.
@@ -125,6 +130,8 @@ impl World {
             noted_starts: roles.iter().map(|_| Arc::default()).collect(),
             partitions,
             directories: (0..directories).map(|_| DirectoryId::random()).collect(),
+            strays: BTreeSet::new(),
+            is_closing: false,
             has_failed: false,
             ended_by: None,
             is_up: false,
@@ -151,6 +158,7 @@ impl World {
             Some(Crash::Kill) => "start after a kill",
             Some(Crash::PowerLoss) => "start after a power loss",
         });
+        self.is_closing = false;
         self.context = context(&self.disk, &self.clock);
         let config = LogManagerConfig {
             log_dirs: ROOTS.iter().map(PathBuf::from).zip(self.directories.iter().copied()).collect(),
@@ -187,7 +195,8 @@ impl World {
                 told.lock().entry(partition.clone()).or_default().repairs.extend(report.repairs.iter().cloned());
             }
         };
-        let loaded = manager.load(&assigned, Arc::new(events));
+        // Of a topic that was made anew, or was not made to its end.
+        self.strays.extend(manager.load(&assigned, Arc::new(events)).strays);
         self.manager = Some(manager.clone());
         for n in 0..self.partitions.len() {
             match manager.get(&self.partitions[n].topic_partition) {
@@ -209,13 +218,13 @@ impl World {
             true => Err(self.halt("offline")),
             false => {
                 self.is_up = true;
-                self.check_directories(&loaded.strays)
+                self.check_directories()
             }
         }
     }
 
     /// Each log lies in one directory, and nothing was set aside.
-    fn check_directories(&mut self, strays: &[PathBuf]) -> Outcome {
+    fn check_directories(&mut self) -> Outcome {
         if self.has_failed || self.disk.failed_at().is_some() {
             return Ok(());
         }
@@ -223,13 +232,16 @@ impl World {
         let mut names = Vec::new();
         for root in &ROOTS[..self.directories.len()] {
             let entries = self.disk.list(Path::new(root)).map_err(|error| Halt::Violation(error.to_string()))?;
-            names.extend(entries.iter().filter_map(|entry| DirectoryName::parse(entry.name.to_str()?)));
+            for entry in entries {
+                let Some(name) = entry.name.to_str().and_then(DirectoryName::parse) else { continue };
+                let path = Path::new(root).join(&entry.name);
+                if name.kind == DirectoryKind::Stray && !self.strays.contains(&path) {
+                    return violation(format!("{} was set aside", path.display()));
+                }
+                names.push(name);
+            }
         }
         self.disk.hold(false);
-        let set_aside = names.iter().any(|name| name.kind == DirectoryKind::Stray);
-        if set_aside || !strays.is_empty() {
-            return violation(format!("a log was set aside: {strays:?}"));
-        }
         for partition in &self.partitions {
             let is_it = |name: &&DirectoryName| {
                 name.kind == DirectoryKind::Current && name.topic_partition == partition.topic_partition
@@ -264,9 +276,13 @@ impl World {
         Ok(())
     }
 
+    pub fn has_several_directories(&self) -> bool {
+        self.directories.len() > 1
+    }
+
     /// What is written where other records were is of another leader: copies go by that.
     fn begin_epoch(&mut self, n: usize) {
-        if self.directories.len() > 1 {
+        if self.has_several_directories() {
             self.partitions[n].epoch.0 += 1;
         }
     }
@@ -337,6 +353,7 @@ impl World {
         let high_watermarks = self.partitions.iter().map(end).collect();
         let manager = self.manager()?;
         let dirs: Vec<Option<PathBuf>> = self.logs.iter().map(|log| Some(log.as_ref()?.dir())).collect();
+        self.is_closing = true;
         manager.shutdown(1, &high_watermarks);
         if self.disk.is_dead() || manager.has_offline_dirs() || self.disk.failed_at().is_some() {
             return Err(self.halt("cannot be closed"));
@@ -407,6 +424,7 @@ impl World {
         if !self.disk.lacks_but_room() || !self.is_up || self.disk.is_dead() || is_closed {
             return Ok(false);
         }
+        self.has_failed = true;
         self.disk.recover();
         self.say("there is room again");
         for n in 0..self.partitions.len() {
@@ -421,9 +439,10 @@ impl World {
     /// There is room again for logs that could not be opened without.
     fn reopen(&mut self) -> Outcome<bool> {
         let Some(manager) = self.manager.clone() else { return Ok(false) };
-        if !self.disk.lacks_but_room() || self.disk.is_dead() || manager.has_offline_dirs() {
+        if !self.disk.lacks_but_room() || self.disk.is_dead() || manager.has_offline_dirs() || self.is_closing {
             return Ok(false);
         }
+        self.has_failed = true;
         self.disk.recover();
         self.clock.advance(Duration::from_secs(5));
         manager.look_for_room();
@@ -433,10 +452,9 @@ impl World {
             match found {
                 // Looked at when it was opened.
                 Ok(_) if self.logs[n].is_some() => continue,
-                Ok(_) => return Ok(false),
                 Err(LogLookupError::Unknown) if self.is_made[n] => return violation(format!("log {n} is gone")),
                 Err(LogLookupError::Unknown) => self.make(n)?,
-                Err(LogLookupError::Offline) => {
+                Ok(_) | Err(LogLookupError::Offline) => {
                     let partition = &self.partitions[n];
                     let new = NewLog {
                         topic_id: partition.topic_id,
@@ -446,6 +464,11 @@ impl World {
                         is_new: false,
                     };
                     let opened = manager.get_or_create(&partition.topic_partition, new);
+                    if let Err(CreateError::Unopened(_)) = opened {
+                        // Of two logs the next start has to say which one counts.
+                        self.crash(Crash::PowerLoss);
+                        return self.start().map(|()| true);
+                    }
                     self.logs[n] = Some(opened.map_err(|error| self.halt(error))?);
                     self.is_made[n] = true;
                     // What it repaired is told to the log only.

@@ -133,6 +133,11 @@ impl LogDir {
         }
     }
 
+    /// Something was refused, and there was no room since.
+    pub fn is_full(&self) -> bool {
+        self.full.lock().is_full
+    }
+
     /// Whether there is room again, now, for the first time since it was full.
     pub fn has_regained_room(&self) -> bool {
         let now_ms = self.clock.now_ms();

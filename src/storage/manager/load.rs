@@ -13,9 +13,10 @@
 //! | `-future` without a topic id | removed, as `-delete`: nothing is in it yet |
 //! | `-future` | opened, for the move to another directory to go on; as the partition's log if there is no other and the
 //! | | metadata names its directory, or no directory is missing that might have it |
-//! | a partition for the second time | see [`LogManager::settle_duplicate`] |
+//! | a partition for the second time | see [`LogManager::settle_duplicates`] |
 //! | `-future` beside the partition itself | removed, if it goes no further; else renamed to `-stray` |
 //! | a partition whose log cannot be opened, or that is no directory | stays offline, see [`super::unopened`] |
+//! | what is to be renamed, and there is no room for that | stays as it is until there is, and is not used |
 //! | the metadata log, `remote-log-index-cache` | left |
 //! | anything else | left, with a warning |
 
@@ -30,11 +31,11 @@ use parking_lot::Mutex;
 use tracing::{debug, error, info, warn};
 
 use super::directory::LogDir;
-use super::unopened::{NotedOffsets, Unopened};
+use super::unopened::{NotedOffsets, StrayInPlace, Unopened};
 use super::{HostedLog, LogLookupError, LogManager, NotHosted, Stage};
 use crate::config::TopicConfig;
 use crate::storage::directory_name::{DirectoryKind, DirectoryName, METADATA_TOPIC, REMOTE_INDEX_CACHE, name_for};
-use crate::storage::disk::concerns_file;
+use crate::storage::disk::{concerns_file, is_full};
 use crate::storage::file_cache::Directory;
 use crate::storage::leader_epochs::LeaderEpochFileCache;
 use crate::storage::log::{Log, LogOpenError, LogParams};
@@ -234,7 +235,15 @@ impl LogManager {
                 if let Some(DirectoryName { topic_partition, kind: DirectoryKind::Current }) = name {
                     let reason = format!("{} is {}, not a directory", path.display(), entry.kind);
                     let noted = noted_of(&topic_partition);
-                    let unopened = Unopened { dir: dir.clone(), path, is_dir: false, clean_shutdown, reason, noted };
+                    let unopened = Unopened {
+                        dir: dir.clone(),
+                        path,
+                        is_dir: false,
+                        clean_shutdown,
+                        reason,
+                        lacks_room: false,
+                        noted,
+                    };
                     listed.no_directories.push((topic_partition, unopened));
                 }
                 continue;
@@ -360,7 +369,11 @@ impl LogManager {
         if epochs.latest_epoch().is_some_and(|latest| latest > hosted.leader_epoch) {
             return Ok(None);
         }
-        partition_metadata::write(&*self.context.disk, &job.path, hosted.topic_id)?;
+        match partition_metadata::write(&*self.context.disk, &job.path, hosted.topic_id) {
+            // The next start comes upon it again.
+            Err(error) if is_full(&error) => {}
+            written => written?,
+        }
         Ok(Some(hosted.topic_id))
     }
 
@@ -372,6 +385,13 @@ impl LogManager {
                 error!(partition = %job.partition, path = %stray.display(), %reason, "log is stray and set aside");
                 loading.report.lock().strays.push(stray);
             }
+            Err(error) if is_full(&error) => {
+                error!(partition = %job.partition, path = %job.path.display(), %reason, "log is stray, and there is no room to set it aside: it \
+                    stays where it is until there is");
+                dir.tell_full(&error);
+                let (partition, path) = (job.partition.clone(), job.path.clone());
+                self.set_aside_later(StrayInPlace { dir: dir.clone(), partition, path });
+            }
             Err(error) => self.not_loaded(dir, job, &error, loading),
         }
     }
@@ -381,6 +401,8 @@ impl LogManager {
         let deleted = dir.path.join(name_for(&job.partition, DirectoryKind::Deleted).to_string());
         match self.context.disk.rename(&job.path, &deleted) {
             Ok(()) => self.remove_later(deleted),
+            // No name is needed to remove it at once.
+            Err(error) if is_full(&error) => self.remove_later(job.path.clone()),
             Err(error) => self.not_loaded(dir, job, &error, loading),
         }
     }
@@ -391,15 +413,20 @@ impl LogManager {
             text if text.contains(&*job.path.to_string_lossy()) => text,
             text => format!("{}: {text}", job.path.display()),
         };
-        if !concerns_file(error) {
+        let lacks_room = is_full(error);
+        if lacks_room {
+            dir.tell_full(error);
+        } else if !concerns_file(error) {
             return self.take_offline(dir, &reason);
         }
         let unopened = Unopened {
             dir: dir.clone(),
             path: job.path.clone(),
             is_dir: true,
-            clean_shutdown: job.clean_shutdown,
+            // What was begun without room is not as it was closed.
+            clean_shutdown: job.clean_shutdown && !lacks_room,
             reason,
+            lacks_room,
             noted: job.noted,
         };
         loading.unopened.lock().push((job.partition.clone(), job.is_future, unopened));

@@ -6,18 +6,27 @@
 //! before which somebody is to put it right. So it is with a log of which a file is not what it was any more when it is needed.
 //! Meanwhile what the root checkpoints say of it stays in them. If it was to be recovered, its directory gets no marker of an
 //! orderly end.
+//!
+//! So it is for the time being with a log that cannot be opened for want of room, as a recovery may have to write: the rest is served,
+//! which is what makes room, and the log is opened when there is some ([`LogManager::get_or_create`]). A log that is to be set aside, and
+//! cannot be renamed, stays where it is until then, and no log of its name is made before.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tracing::{error, info, warn};
 
 use super::directory::LogDir;
-use super::{HostedLog, LogManager};
+use super::load::warn_of_repairs;
+use super::{CreateError, HostedLog, LogManager, NewLog};
 use crate::storage::background::Lane;
 use crate::storage::directory_name::{DirectoryKind, name_for};
+use crate::storage::disk::{concerns_file, is_full};
+use crate::storage::log::{Log, LogOpenError, LogParams};
+use crate::storage::partition_metadata;
 use crate::types::{DirectoryId, Offset, TopicPartition};
 
 /// What the root checkpoints say of a log.
@@ -37,7 +46,16 @@ pub(super) struct Unopened {
     /// Its directory was closed in order.
     pub clean_shutdown: bool,
     pub reason: String,
+    /// It is opened as soon as there is room.
+    pub lacks_room: bool,
     pub noted: NotedOffsets,
+}
+
+/// A log that is none of this node's, under the name that it has.
+pub(super) struct StrayInPlace {
+    pub dir: Arc<LogDir>,
+    pub partition: TopicPartition,
+    pub path: PathBuf,
 }
 
 /// A log that was open, as it is given up.
@@ -49,7 +67,15 @@ fn unopened(hosted: &HostedLog, reason: String) -> Unopened {
         cleaned_offset: log.cleaned_offset(),
         high_watermark: None,
     };
-    Unopened { dir: dir.clone(), path: log.dir(), is_dir: true, clean_shutdown: false, reason, noted }
+    Unopened {
+        dir: dir.clone(),
+        path: log.dir(),
+        is_dir: true,
+        clean_shutdown: false,
+        reason,
+        lacks_room: false,
+        noted,
+    }
 }
 
 impl LogManager {
@@ -81,20 +107,29 @@ impl LogManager {
     }
 
     /// Enters logs that could not be opened; `true`: the copy of a move. Tells of each. Returns the partitions that are offline.
-    pub(super) fn settle_unopened(&self, found: Vec<(TopicPartition, bool, Unopened)>) -> Vec<TopicPartition> {
+    pub(super) fn settle_unopened(&self, mut all: Vec<(TopicPartition, bool, Unopened)>) -> Vec<TopicPartition> {
         let mut partitions = Vec::new();
-        for (partition, is_copy, mut found) in found {
+        all.sort_by_key(|(_, is_copy, _)| *is_copy);
+        for (partition, is_copy, mut found) in all {
             let Unopened { dir, path, reason, .. } = &found;
             if !dir.is_online() {
                 continue;
             }
-            if is_copy && self.get(&partition).is_ok() {
+            let waits_for_room = || {
+                let logs = self.logs.read();
+                logs.unopened.get(&partition).is_some_and(|found| found.iter().all(|found| found.lacks_room))
+            };
+            if is_copy && (self.get(&partition).is_ok() || waits_for_room()) {
                 error!(%partition, path = %path.display(), %reason, "the copy of a log that was being moved cannot be opened and is left alone: \
                     the move ends");
                 continue;
             }
-            error!(%partition, path = %path.display(), %reason, "the partition's log cannot be opened: it is offline until this is put right and \
-                the broker started again");
+            if found.lacks_room {
+                error!(%partition, path = %path.display(), %reason, "there is no room to open the partition's log: it is offline until there is");
+            } else {
+                error!(%partition, path = %path.display(), %reason, "the partition's log cannot be opened: it is offline until this is put \
+                    right and the broker started again");
+            }
             found.noted.high_watermark = match dir.high_watermarks.read() {
                 Ok(noted) => noted.get(&partition).copied(),
                 Err(error) => {
@@ -113,6 +148,107 @@ impl LogManager {
             partitions.push(partition);
         }
         partitions
+    }
+
+    /// Opens a log for which there was no room when it was its turn. The caller keeps others from the partition.
+    pub(super) fn open_with_room(
+        self: &Arc<Self>,
+        topic_partition: &TopicPartition,
+        new: &NewLog,
+    ) -> Result<Arc<Log>, CreateError> {
+        let unopened = || CreateError::Unopened(topic_partition.clone());
+        let (dir, path, noted) = {
+            let logs = self.logs.read();
+            match logs.unopened.get(topic_partition).map(Vec::as_slice) {
+                // Of several it is not known which one counts.
+                Some([found]) if found.lacks_room && found.dir.is_online() => {
+                    (found.dir.clone(), found.path.clone(), found.noted)
+                }
+                _ => return Err(unopened()),
+            }
+        };
+        let full = |reason: String| CreateError::Full { topic_partition: topic_partition.clone(), reason };
+        if dir.is_full() {
+            return Err(full("there was no room to open the log".to_owned()));
+        }
+        let topic_id = partition_metadata::read(&*self.context.disk, &path);
+        if !matches!(topic_id, Ok(Some(id)) if id == new.topic_id) {
+            return Err(unopened());
+        }
+        let params = LogParams {
+            dir: path,
+            topic_partition: topic_partition.clone(),
+            config: new.config.clone(),
+            log_start_offset: noted.log_start_offset.unwrap_or_default(),
+            recovery_point: noted.recovery_point.unwrap_or_default(),
+            gaps_up_to: noted.cleaned_offset.unwrap_or_default(),
+            // Who tried before has begun to change it.
+            clean_shutdown: false,
+            damage: new.damage,
+            producers: *self.producers.read(),
+            progress: None,
+            on_failure: Some(self.failure_handler(topic_partition, &dir)),
+        };
+        let (log, report) = match Log::open(&self.context, params) {
+            Ok(opened) => opened,
+            Err(LogOpenError::Io { source, .. }) if is_full(&source) => {
+                dir.tell_full(&source);
+                return Err(full(source.to_string()));
+            }
+            Err(error @ LogOpenError::Io { .. }) => {
+                let LogOpenError::Io { source, .. } = &error;
+                match concerns_file(source) {
+                    true => {
+                        error!(partition = %topic_partition, %error, "the partition's log cannot be opened: it is offline until this is put \
+                        right and the broker started again")
+                    }
+                    false => self.take_offline(&dir, &error.to_string()),
+                }
+                return Err(unopened());
+            }
+        };
+        if let Some(offset) = noted.cleaned_offset.filter(|offset| *offset <= log.log_end_offset()) {
+            log.restore_cleaned_offset(offset);
+        }
+        self.follow_truncations(&log, &dir);
+        warn_of_repairs(topic_partition, &report);
+        dir.log_count.fetch_add(1, Ordering::Relaxed);
+        info!(partition = %topic_partition, path = %log.dir().display(), "there is room to open the partition's log");
+        let mut logs = self.logs.write();
+        logs.unopened.remove(topic_partition);
+        match logs.put(topic_partition, HostedLog { log: log.clone(), topic_id: new.topic_id, dir }) {
+            true => Ok(log),
+            false => Err(unopened()),
+        }
+    }
+
+    /// A log is to be set aside, and there is no room for its other name.
+    pub(super) fn set_aside_later(&self, stray: StrayInPlace) {
+        self.strays_in_place.lock().push(stray);
+    }
+
+    /// Sets logs aside that could not be so far: all of them, or those that have this path. An error if there is no room still.
+    pub(super) fn set_strays_aside(&self, at: Option<&Path>) -> io::Result<()> {
+        let mut strays = self.strays_in_place.lock();
+        let mut result = Ok(());
+        strays.retain(|stray| {
+            if at.is_some_and(|path| *path != stray.path) || !stray.dir.is_online() {
+                return true;
+            }
+            let aside = stray.dir.path.join(name_for(&stray.partition, DirectoryKind::Stray).to_string());
+            match self.context.disk.rename(&stray.path, &aside) {
+                Ok(()) => {
+                    info!(partition = %stray.partition, path = %aside.display(), "stray log is set aside, as there is room again");
+                    false
+                }
+                Err(error) => {
+                    warn!(partition = %stray.partition, path = %stray.path.display(), %error, "cannot set a stray log aside");
+                    result = Err(error);
+                    true
+                }
+            }
+        });
+        result
     }
 
     /// What needs recovery still must not look as if it had been closed in order.
@@ -140,6 +276,11 @@ impl LogManager {
                 false => disk.set_aside(path).map(
                     |aside| info!(%partition, path = %aside.display(), "what stood in the place of a log is set aside"),
                 ),
+            };
+            let taken_away = match taken_away {
+                // No name is needed to remove it at once.
+                Err(error) if is_full(&error) && *is_dir => disk.remove_dir_all(path),
+                taken_away => taken_away,
             };
             if let Err(error) = taken_away {
                 warn!(%partition, path = %path.display(), %error, "cannot remove what is left of a deleted log");

@@ -104,3 +104,84 @@ fn a_name_that_is_taken_refuses_one_log_and_no_directory() {
     assert!(node.failures.lock().is_empty());
     assert!(manager.get(&partition("t", 0)).is_ok());
 }
+
+/// The node was killed, and the disk was full when it started again: a log that wants room for its recovery took the whole directory
+/// offline, and a node with one directory did not start.
+#[test]
+fn what_cannot_be_opened_without_room_is_opened_when_there_is_some() {
+    let mut waited = 0;
+    for room in 0.. {
+        let node = Node::new();
+        let manager = two_logs(&node);
+        manager.get(&partition("t", 0)).unwrap().roll().unwrap();
+        drop(manager);
+        // Each has something to be made anew.
+        fs::remove_file(node.path("a/t-0/00000000000000000000.timeindex")).unwrap();
+        fs::remove_file(node.path("a/t-1/00000000000000000000.index")).unwrap();
+        let node = node.reborn();
+        node.disk.room_left.store(room, Ordering::Relaxed);
+        // Where not even what locks a directory can be opened there is nothing to be served.
+        let Ok(manager) = node.try_open() else { continue };
+        if manager.has_offline_dirs() {
+            continue;
+        }
+        let report = manager.load(&|_, _| Some(hosted()), Arc::new(|_| {}));
+        assert!(node.failures.lock().is_empty(), "{room}: {:?}", node.failures.lock());
+        let new = || NewLog { directory: Some(node.ids[0]), is_new: false, ..new_log(hosted().topic_id) };
+        for n in 0..2 {
+            let is_open = !report.unopened.contains(&partition("t", n));
+            assert_eq!(manager.get(&partition("t", n)).is_ok(), is_open);
+            let again = manager.get_or_create(&partition("t", n), new());
+            assert!(is_open && again.is_ok() || matches!(again, Err(CreateError::Full { .. })), "{room}");
+        }
+        waited += report.unopened.len();
+        let was_full = node.disk.room_left.swap(i64::MAX, Ordering::Relaxed) < 0;
+        node.clock.advance(Duration::from_secs(3));
+        assert_eq!(manager.look_for_room(), was_full, "{room}");
+        for n in 0..2 {
+            let log = manager.get_or_create(&partition("t", n), new()).unwrap();
+            assert_eq!(log.log_end_offset(), Offset(5), "{room}");
+            append(&log, 1);
+        }
+        manager.shutdown(5, &BTreeMap::new());
+        let (manager, report) = node.reborn().start();
+        assert_eq!((report.unopened, report.strays), (vec![], vec![]));
+        for n in 0..2 {
+            assert_eq!(manager.get(&partition("t", n)).unwrap().log_end_offset(), Offset(6), "{room}");
+        }
+        if !was_full {
+            break;
+        }
+    }
+    assert!(waited > 3, "{waited}");
+}
+
+/// A log that is not this node's, and no room for the name by which it would be set aside. A log of the same name must not begin in it.
+#[test]
+fn a_stray_log_that_cannot_be_renamed_waits_for_room() {
+    let node = Node::new();
+    drop(two_logs(&node));
+    let node = node.reborn();
+    node.disk.renames_lack_room.store(true, Ordering::Relaxed);
+    let manager = node.open();
+    let assigned = |name: &TopicPartition, _| (*name != partition("t", 0)).then(hosted);
+    let report = manager.load(&assigned, Arc::new(|_| {}));
+    assert_eq!((report.strays, report.unopened), (vec![], vec![]));
+    assert!(node.failures.lock().is_empty());
+    assert_eq!(manager.get(&partition("t", 0)).err(), Some(LogLookupError::Unknown));
+    append(&manager.get(&partition("t", 1)).unwrap(), 1);
+
+    let new = || NewLog { directory: Some(node.ids[0]), ..new_log(TopicId(uuid::Uuid::from_u128(9))) };
+    let made = manager.get_or_create(&partition("t", 0), new());
+    assert!(matches!(made, Err(CreateError::Full { .. })));
+    let before = node.files("a/t-0");
+    assert!(
+        before.contains(&"00000000000000000000.log".to_owned()) && node.text("a/t-0/partition.metadata").contains("Bw")
+    );
+    node.disk.renames_lack_room.store(false, Ordering::Relaxed);
+    node.clock.advance(Duration::from_secs(3));
+    assert!(manager.look_for_room());
+    let stray = node.files("a").into_iter().find(|name| name.ends_with("-stray")).unwrap();
+    assert_eq!(node.files(&format!("a/{stray}")), before);
+    assert_eq!(manager.get_or_create(&partition("t", 0), new()).unwrap().log_end_offset(), Offset(0));
+}
