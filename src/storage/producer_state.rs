@@ -368,6 +368,11 @@ impl ProducerStateManager {
         self.ongoing.first_key_value().map(|(offset, _)| *offset)
     }
 
+    /// Who has a transaction open.
+    pub fn undecided(&self) -> impl Iterator<Item = ProducerId> {
+        self.ongoing.values().copied()
+    }
+
     /// Transactions that have been open for longer than any may, so that they probably hang, the oldest first.
     pub fn late_transactions(&self, now_ms: i64) -> impl Iterator<Item = &ProducerStateEntry> {
         let limit = self.config.max_transaction_timeout_ms.saturating_add(LATE_TRANSACTION_BUFFER_MS);

@@ -62,7 +62,7 @@ use crate::storage::producer_state::ProducerStateManager;
 use crate::storage::scan::{Frame, HeaderScan, ScanError};
 use crate::storage::segment::{LastIndexEntry, LogSegment, txn_io};
 use crate::storage::txn_index::AbortedTxn;
-use crate::types::{LeaderEpoch, Offset};
+use crate::types::{LeaderEpoch, Offset, ProducerId};
 
 /// What to do with damage that readable records follow, in the part of a log that a crash may have damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +154,8 @@ struct Recovery<'a> {
     shows_compaction: bool,
     /// Where the records of segments begin that are whole, as far as that was looked for.
     starts: BTreeMap<Offset, Option<Offset>>,
+    /// Offsets at which records that could not be read were taken out from between others.
+    gaps: BTreeSet<Offset>,
     /// Segments that had another name.
     renamed: BTreeSet<Offset>,
     has_new_names: bool,
@@ -191,6 +193,7 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
         latest_epoch: LeaderEpoch::UNKNOWN,
         recovery_point: params.recovery_point,
         shows_compaction: false,
+        gaps: BTreeSet::new(),
         starts: BTreeMap::new(),
         renamed: BTreeSet::new(),
         has_new_names,
@@ -371,7 +374,18 @@ impl Recovery<'_> {
         let makes_snapshots = from.is_some() || lacks_snapshots;
         // Files that are made anew have a new name, too.
         self.has_new_names |= makes_snapshots;
-        self.replay(&mut producers, makes_snapshots)?;
+        let undecided = self.replay(&mut producers, makes_snapshots)?;
+        if !undecided.is_empty() {
+            let ids = undecided.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(", ");
+            let found = format!(
+                "transactions of producers {ids} were open where records were taken out, perhaps with their markers"
+            );
+            self.repaired(
+                "transactions",
+                found,
+                "left them open; the next marker decides, and may count aborted records as committed",
+            );
+        }
         producers.remove_expired(now_ms);
         Ok(producers)
     }
@@ -398,8 +412,9 @@ impl Recovery<'_> {
     }
 
     /// Reads the producers' batches up to the log's end, writes a snapshot at each segment on the way, as a roll does, if
-    /// that is wanted, and completes the transaction indexes that were lost.
-    fn replay(&self, producers: &mut ProducerStateManager, makes_snapshots: bool) -> io::Result<()> {
+    /// that is wanted, and completes the transaction indexes that were lost. Returns whose transactions were open where there
+    /// are gaps.
+    fn replay(&self, producers: &mut ProducerStateManager, makes_snapshots: bool) -> io::Result<BTreeSet<ProducerId>> {
         let is_lost = |segment: &LogSegment| self.lost_txn_indexes.contains(&segment.base_offset());
         let mut has_changed = false;
         for segment in self.segments.iter().filter(|segment| is_lost(segment)) {
@@ -409,9 +424,11 @@ impl Recovery<'_> {
         // To go from header to header once more takes a third of the time of a recovery.
         let has_producers = |segment: &&Arc<LogSegment>| !self.without_producers.contains(&segment.base_offset());
         let segments: Vec<_> = self.segments.iter().filter(has_producers).cloned().collect();
-        let bases = self.segments[1..].iter().map(|segment| (segment.base_offset(), true));
-        let ends = bases.chain([(self.log_end_offset, false)]).filter(|(end, _)| *end <= self.log_end_offset);
-        for (end, is_base) in ends.collect::<Vec<_>>() {
+        let bases: BTreeSet<Offset> = self.segments[1..].iter().map(|segment| segment.base_offset()).collect();
+        let mut ends: BTreeSet<Offset> = self.gaps.union(&bases).copied().collect();
+        ends.insert(self.log_end_offset);
+        let mut undecided = BTreeSet::new();
+        for end in ends.range(..=self.log_end_offset).copied() {
             if end <= producers.map_end_offset() {
                 continue;
             }
@@ -424,7 +441,10 @@ impl Recovery<'_> {
                 Err(ReadError::Corrupt { .. }) => producers.update_map_end_offset(end),
                 result => result.map_err(ReadError::into_io)?,
             }
-            if is_base && makes_snapshots {
+            if self.gaps.contains(&end) {
+                undecided.extend(producers.undecided());
+            }
+            if bases.contains(&end) && makes_snapshots {
                 producers.take_snapshot()?;
             }
         }
@@ -433,10 +453,10 @@ impl Recovery<'_> {
             has_changed = true;
             segment.sync_txn_index()?;
         }
-        match has_changed {
-            true => self.context.disk.sync_dir(&self.dir.path()),
-            false => Ok(()),
+        if has_changed {
+            self.context.disk.sync_dir(&self.dir.path())?;
         }
+        Ok(undecided)
     }
 
     /// How many segments are in front of the first one that is young enough to hold a producer that is not expired.

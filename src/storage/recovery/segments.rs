@@ -412,6 +412,7 @@ impl Recovery<'_> {
                     if next.is_none() {
                         break;
                     }
+                    self.gaps.insert(checked.next_offset);
                 }
                 Err(error) => return Err(error.into_io()),
             }

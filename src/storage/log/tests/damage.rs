@@ -557,3 +557,31 @@ fn a_log_is_truncated_into_a_segment_whose_indexes_are_damaged() {
         assert_eq!(log.log_end_offset(), end.plus(10));
     }
 }
+
+/// A start after a crash keeps what follows a marker that cannot be read; whoever runs the broker is told whose transactions that may
+/// concern.
+#[test]
+fn transactions_that_are_open_where_records_are_taken_out_are_told() {
+    for (producer, is_told) in [(1, true), (2, false)] {
+        let fixture = Fixture::new();
+        let log = fixture.open();
+        let coordinator = |records| {
+            log.append_as_leader(records, LeaderEpoch(3), AppendOrigin::Coordinator, Default::default()).unwrap();
+        };
+        append(&log, produced(producer, 0, 0, 3, producer == 1));
+        let at = log.size();
+        coordinator(marker(1, 0, false));
+        append(&log, produced(1, 0, if producer == 1 { 3 } else { 0 }, 3, true));
+        coordinator(marker(1, 0, true));
+        drop(log);
+        let path = fixture.dir.path().join("t-0/00000000000000000000.log");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[at as usize + 70] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let params = LogParams { clean_shutdown: false, ..fixture.params() };
+        let (log, report) = Log::open(&fixture.context(), params).unwrap();
+        assert_eq!(log.log_end_offset(), Offset(8));
+        let told = report.repairs.iter().any(|repair| repair.found.contains("transactions of producers 1 were open"));
+        assert_eq!(told, is_told, "{report:?}");
+    }
+}
