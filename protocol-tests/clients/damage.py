@@ -128,6 +128,9 @@ and the log says what was wrong. But with `.kafka_cleanshutdown` a start trusts 
 them: a batch that is damaged there is found by the checksum in it, by whoever reads it. `ottla verify-log` finds all of this without a start,
 and can repair more ([tools.md](tools.md#ottla-verify-log)).
 
+Where records are taken out while a transaction is open, its marker may have been among them: the next marker of its producer decides then, and
+the log tells whose transactions these are. Kafka ends the log there, so that nothing behind it is read.
+
 ## Files of a partition
 Whole, each log holds the offsets 0 to 101, in batches of 10 and three segments, which begin at 0, 40 and 72. Offsets 50 and 61 are markers: 40 to
 49 are of a transaction that was aborted. A cell says from where to where the log goes then, and how many records are read,
