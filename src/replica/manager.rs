@@ -23,7 +23,7 @@ use crate::metadata::image::{
     ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage, PartitionRegistration, TopicImage,
 };
 use crate::storage::cleaner::CleanerConfig;
-use crate::storage::log::ChangeError;
+use crate::storage::log::{ChangeError, Log};
 use crate::storage::manager::{CreateError, LogLookupError, LogManager, NewLog};
 use crate::storage::recovery::DamagePolicy;
 use crate::storage::work_queue::in_parallel;
@@ -197,15 +197,21 @@ impl ReplicaManager {
             .collect()
     }
 
-    /// Starts compaction of the logs of partitions that are online.
+    /// Starts compaction of the logs of partitions that are online, and retention of those.
     pub fn start_cleaner(self: &Arc<Self>) {
+        let this = Arc::downgrade(self);
+        let retention = move |now_ms: i64| {
+            if let Some(this) = this.upgrade() {
+                this.delete_old_segments_of(now_ms, |log| this.logs.is_cleaned(log));
+            }
+        };
         let this = Arc::downgrade(self);
         let high_watermark = move |partition: &TopicPartition| {
             let partition = this.upgrade()?.partition(&partition.topic, partition.partition).ok()?;
             Some(partition.high_watermark())
         };
         let config = CleanerConfig::of(self.settings.load().current());
-        self.logs.start_cleaner(config, Arc::new(high_watermark));
+        self.logs.start_cleaner(config, Arc::new(high_watermark), Arc::new(retention));
     }
 
     /// Makes this broker's replicas what `image` says; `delta` tells what is new in it.
@@ -458,17 +464,22 @@ impl ReplicaManager {
         self.late_transactions.look(&self.online(), now_ms)
     }
 
-    /// Applies retention to all logs. Reads and deletes files: for a thread that may wait.
+    /// Applies retention to all logs but those that the cleaner looks after, which does that. Reads and deletes files: for a thread
+    /// that may wait.
     pub fn delete_old_segments(&self, now_ms: i64) {
-        for partition in self.online() {
-            partition.delete_old_segments(now_ms);
-        }
+        self.delete_old_segments_of(now_ms, |log| !self.logs.is_cleaned(log));
         for (partition, log) in self.logs.futures() {
             match log.delete_old_segments(now_ms, log.log_end_offset()) {
                 // The move may have ended since, or its directory failed, which was told where it was found.
                 Ok(_) | Err(ChangeError::Offline | ChangeError::Moved) => {}
                 Err(error) => warn!(%partition, %error, "cannot delete old segments of a future log"),
             }
+        }
+    }
+
+    fn delete_old_segments_of(&self, now_ms: i64, is_meant: impl Fn(&Log) -> bool) {
+        for partition in self.online().into_iter().filter(|partition| is_meant(&partition.log())) {
+            partition.delete_old_segments(now_ms);
         }
     }
 

@@ -1,7 +1,8 @@
 //! `LogCleaner`: compaction, on threads of its own.
 //!
 //! Each thread looks at all logs with `cleanup.policy=compact`, takes the dirtiest of those that are due, cleans it, and
-//! looks again; if none is due it waits for `log.cleaner.backoff.ms`. How far each log is cleaned is kept in its directory's
+//! looks again; if none is due it waits for `log.cleaner.backoff.ms`. After each look retention is applied to all of them: what removes
+//! segments from one log comes from one place, or it would have to wait for the other. How far each log is cleaned is kept in its directory's
 //! `cleaner-offset-checkpoint`.
 //!
 //! | a cleaning ends by | the log |
@@ -84,6 +85,10 @@ impl CleanerConfig {
 /// How far a partition is replicated; `None`: it is not served here, and not to be cleaned.
 pub type HighWatermarks = Arc<dyn Fn(&TopicPartition) -> Option<Offset> + Send + Sync>;
 
+/// Applies retention to all logs that the cleaner [looks after](LogManager::is_cleaned), as of this time in milliseconds. It depends on
+/// high watermarks, and whoever watches partitions is told, so this is the replica layer's.
+pub type Retention = Arc<dyn Fn(i64) + Send + Sync>;
+
 /// See the module's documentation. Its threads end with it.
 pub struct LogCleaner {
     shared: Arc<Shared>,
@@ -93,6 +98,7 @@ pub struct LogCleaner {
 struct Shared {
     logs: Weak<LogManager>,
     high_watermarks: HighWatermarks,
+    retention: Retention,
     throttler: Arc<Throttler>,
     backoff_ms: AtomicI64,
 }
@@ -105,11 +111,17 @@ struct Threads {
 
 impl LogCleaner {
     /// Starts the threads.
-    pub fn start(logs: &Arc<LogManager>, config: CleanerConfig, high_watermarks: HighWatermarks) -> LogCleaner {
+    pub fn start(
+        logs: &Arc<LogManager>,
+        config: CleanerConfig,
+        high_watermarks: HighWatermarks,
+        retention: Retention,
+    ) -> LogCleaner {
         let now = logs.context().clock.monotonic();
         let shared = Arc::new(Shared {
             logs: Arc::downgrade(logs),
             high_watermarks,
+            retention,
             throttler: Arc::new(Throttler::new(config.io_max_bytes_per_second, now)),
             backoff_ms: AtomicI64::new(config.backoff_ms),
         });
@@ -137,6 +149,13 @@ impl LogCleaner {
         threads.stop = Arc::default();
         let before = std::mem::take(&mut threads.running);
         threads.spawn(&self.shared, before);
+    }
+
+    /// Whether there are threads that clean this log, and apply retention to it.
+    pub fn looks_after(&self, log: &Log) -> bool {
+        let is_one = log.config().cleanup_policy.compact && !log.cleaning.is_uncleanable.load(Ordering::Relaxed);
+        let threads = self.threads.lock();
+        is_one && threads.config.enabled && threads.config.threads > 0
     }
 
     /// Ends the threads, and waits for them.
@@ -194,6 +213,9 @@ impl Shared {
         while !stop.is_set() {
             let Some(logs) = self.logs.upgrade() else { return };
             let has_cleaned = self.clean_dirtiest(&logs, &mut cleaner, stop);
+            if !stop.is_set() {
+                (self.retention)(logs.context().clock.now_ms());
+            }
             logs.checkpoint_cleaner_offsets();
             // It is not to be kept by somebody who waits.
             drop(logs);

@@ -37,7 +37,7 @@ use self::unopened::{StrayInPlace, Unopened};
 use crate::config::BrokerConfig;
 use crate::config::TopicConfig;
 use crate::storage::background::Lane;
-use crate::storage::cleaner::{CleanerConfig, HighWatermarks, LogCleaner};
+use crate::storage::cleaner::{CleanerConfig, HighWatermarks, LogCleaner, Retention};
 use crate::storage::dir_lock::LockError;
 use crate::storage::directory_name::{DirectoryKind, name_for};
 use crate::storage::disk::{Space, concerns_file, is_full};
@@ -623,9 +623,20 @@ impl LogManager {
         &self.context
     }
 
-    /// Starts compaction. `high_watermarks` is asked for each log before it is cleaned.
-    pub fn start_cleaner(self: &Arc<Self>, config: CleanerConfig, high_watermarks: HighWatermarks) {
-        *self.cleaner.lock() = Some(LogCleaner::start(self, config, high_watermarks));
+    /// Starts compaction. `high_watermarks` is asked for each log before it is cleaned, `retention` called after each look.
+    pub fn start_cleaner(
+        self: &Arc<Self>,
+        config: CleanerConfig,
+        high_watermarks: HighWatermarks,
+        retention: Retention,
+    ) {
+        *self.cleaner.lock() = Some(LogCleaner::start(self, config, high_watermarks, retention));
+    }
+
+    /// Whether the cleaner looks after this log: it applies retention to it, too. Not to one that it cannot clean, which Kafka leaves
+    /// without retention.
+    pub fn is_cleaned(&self, log: &Log) -> bool {
+        self.cleaner.lock().as_ref().is_some_and(|cleaner| cleaner.looks_after(log))
     }
 
     /// Takes over changed settings of compaction.

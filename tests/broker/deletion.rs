@@ -1,10 +1,10 @@
-//! DeleteRecords (KIP-107): the log starts later, for good.
+//! The log starts later, for good: DeleteRecords (KIP-107), and retention.
 
 use ottla::protocol::ErrorCode;
 
 use crate::broker::Broker;
 use crate::client::{error, until};
-use crate::records::{batch, large};
+use crate::records::{batch, keyed, large};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deleted_records_stay_deleted() {
@@ -55,5 +55,21 @@ async fn a_compacted_topic_keeps_its_records() {
     let mut client = broker.client().await;
     client.create_topic("t", 1, &[("cleanup.policy", "compact")]).await;
     assert_eq!(client.delete_records("t", 0, 0).await, Err(ErrorCode::PolicyViolation));
+    broker.shut_down().await;
+}
+
+/// As Kafka's cleaner does after each look, every `log.cleaner.backoff.ms`. It came to compacted topics, too, by
+/// `log.retention.check.interval.ms` alone, which is five minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_of_a_compacted_topic_does_not_wait_for_that_of_others() {
+    let broker = Broker::start(&[("log.cleaner.backoff.ms", "50"), ("log.initial.task.delay.ms", "3600000")]).await;
+    let mut client = broker.client().await;
+    for (topic, policy) in [("both", "compact,delete"), ("deleted", "delete")] {
+        client.create_topic(topic, 1, &[("cleanup.policy", policy), ("retention.ms", "1")]).await;
+    }
+    client.produced("deleted", 0, 1, batch(&["a"])).await;
+    client.produced("both", 0, 1, keyed(&["a"])).await;
+    until("the records to be too old", async || client.earliest("both", 0).await == 1).await;
+    assert_eq!(client.earliest("deleted", 0).await, 0);
     broker.shut_down().await;
 }

@@ -23,6 +23,15 @@ pub fn batch_at<V: AsRef<[u8]>>(timestamp_ms: i64, values: &[V]) -> Bytes {
     build(RecordBatchBuilder::new(Offset(0)), timestamp_ms, values)
 }
 
+/// The same as [`batch`], each value with itself as its key.
+pub fn keyed<V: AsRef<[u8]>>(values: &[V]) -> Bytes {
+    let mut builder = RecordBatchBuilder::new(Offset(0));
+    for value in values {
+        builder.append(now_ms(), Some(value.as_ref()), Some(value.as_ref()), &[]);
+    }
+    builder.build()
+}
+
 /// One batch of an idempotent producer.
 pub fn idempotent<V: AsRef<[u8]>>(producer_id: i64, base_sequence: i32, values: &[V]) -> Bytes {
     let builder = RecordBatchBuilder::new(Offset(0));

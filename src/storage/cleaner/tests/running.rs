@@ -587,7 +587,14 @@ impl Node {
     fn start_cleaner(&self, config: CleanerConfig) {
         let logs = Arc::downgrade(&self.logs);
         let all = move |partition: &TopicPartition| Some(logs.upgrade()?.get(partition).ok()?.log_end_offset());
-        self.logs.start_cleaner(config, Arc::new(all));
+        let logs = Arc::downgrade(&self.logs);
+        let retention = move |now_ms: i64| {
+            let Some(logs) = logs.upgrade() else { return };
+            for (_, log) in logs.logs().into_iter().filter(|(_, log)| logs.is_cleaned(log)) {
+                log.delete_old_segments(now_ms, log.log_end_offset()).unwrap();
+            }
+        };
+        self.logs.start_cleaner(config, Arc::new(all), Arc::new(retention));
     }
 
     fn checkpoint(&self) -> BTreeMap<TopicPartition, Offset> {
@@ -652,6 +659,37 @@ fn threads_clean_what_is_due_and_note_how_far() {
     node.logs.shutdown(1, &BTreeMap::new());
 }
 
+/// Retention came to compacted logs by `log.retention.check.interval.ms` alone, and passed over one that was being cleaned just then.
+#[test]
+fn retention_follows_each_look_of_a_thread() {
+    let node = Node::start(tempfile::tempdir().unwrap());
+    let policy = |compact, delete| CleanupPolicy { compact, delete };
+    let with = |cleanup_policy| TopicConfig { cleanup_policy, retention_ms: 1, file_delete_delay_ms: 0, ..compacted() };
+    let (both, compacted, deleted) = (
+        node.create("both", with(policy(true, true))),
+        node.create("compacted", with(policy(true, false))),
+        node.create("deleted", with(policy(false, true))),
+    );
+    for log in [&both, &compacted, &deleted] {
+        fill(log, 60);
+        assert!(!node.logs.is_cleaned(log), "there is no cleaner yet");
+    }
+    assert!(compacted.advance_log_start_offset(active_base(&compacted)).unwrap());
+    // Its threads wait for long once they have nothing to clean.
+    node.start_cleaner(CleanerConfig { threads: 1, backoff_ms: 1000, ..config() });
+    assert_eq!([&both, &compacted, &deleted].map(|log| node.logs.is_cleaned(log)), [true, true, false]);
+    let end = both.log_end_offset();
+    wait_until("all of it is deleted", || both.log_start_offset() == end);
+    wait_until("what is before the start is deleted", || compacted.segments().len() == 1);
+    assert_eq!(deleted.log_start_offset(), Offset(0));
+    // Again, though there is nothing to clean.
+    append(&both, 1, 1);
+    wait_until("what came since is deleted", || both.log_start_offset() == end.plus(1));
+    both.cleaning.is_uncleanable.store(true, Ordering::Relaxed);
+    assert!(!node.logs.is_cleaned(&both), "others must see to it");
+    node.logs.shutdown(1, &BTreeMap::new());
+}
+
 #[test]
 fn settings_change_while_threads_run() {
     let node = Node::start(tempfile::tempdir().unwrap());
@@ -699,7 +737,7 @@ fn threads_begin_when_those_before_them_have_ended() {
         })
     };
     let config = CleanerConfig { threads: 1, ..config() };
-    let cleaner = LogCleaner::start(&node.logs, config, high_watermarks);
+    let cleaner = LogCleaner::start(&node.logs, config, high_watermarks, Arc::new(|_| {}));
     wait_until("it looks", || looking.load(Ordering::SeqCst) == 1);
     for n in 1..4 {
         let dedupe_buffer_bytes = config.dedupe_buffer_bytes + n * 1000;
