@@ -38,6 +38,23 @@ struct Fixture {
     faults: Arc<Faults>,
     clock: Arc<ManualClock>,
     config: TopicConfig,
+    backgrounds: Mutex<Vec<Background>>,
+}
+
+/// Jobs that wait hold their logs, which hold the threads that would do them: each log would keep its files open up to the end of the
+/// tests.
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        self.faults.room.store(-1, Ordering::Relaxed);
+        self.faults.syncs_panic.store(false, Ordering::Relaxed);
+        self.faults.before(|_, _| Ok(()));
+        for background in self.backgrounds.lock().drain(..) {
+            background.run_pending(Duration::from_secs(1_000_000));
+        }
+    }
 }
 
 impl Fixture {
@@ -48,11 +65,12 @@ impl Fixture {
     fn with(config: TopicConfig) -> Fixture {
         let (disk, faults) = FaultyDisk::with_faults();
         let dir = tempfile::tempdir().unwrap();
-        Fixture { dir, disk, faults, clock: ManualClock::new(NOW_MS), config }
+        Fixture { dir, disk, faults, clock: ManualClock::new(NOW_MS), config, backgrounds: Mutex::default() }
     }
 
     fn context(&self) -> LogContext {
         let background = Background::stepped();
+        self.backgrounds.lock().push(background.clone());
         LogContext {
             files: FileCache::new(self.disk.clone(), background.clone(), 8),
             disk: self.disk.clone(),

@@ -195,3 +195,101 @@ fn a_missing_index_is_there_when_it_is_whole() {
         log.close().unwrap();
     }
 }
+
+/// A log of full segments of ten batches of two records each, closed in order. The second batch of each segment is its latest, or
+/// the last one.
+fn closed_with_times(fixture: &Fixture, is_last_latest: bool) -> Arc<Log> {
+    let log = fixture.open();
+    for n in 0..50 {
+        let peak = if !is_last_latest && n % 10 == 1 { 100 } else { 0 };
+        append(&log, batch(2, 100, n * 10 + peak));
+        if n % 10 == 9 && n < 49 {
+            log.roll().unwrap();
+        }
+    }
+    log.close().unwrap();
+    log
+}
+
+/// Last entries that lie, of the time index of a segment of 20 offsets: as a file that was cut short, or whatever a disk makes of one.
+fn lies(whole: &[u8]) -> Vec<Vec<u8>> {
+    let last = whole.len() - 12;
+    let with = |change: &dyn Fn(&mut [u8])| {
+        let mut bytes = whole.to_vec();
+        change(&mut bytes[last..]);
+        bytes
+    };
+    vec![
+        whole[..last].to_vec(),
+        with(&|entry| entry[0] = 1),
+        with(&|entry| entry[7] = entry[7].wrapping_add(1)),
+        with(&|entry| entry[7] = entry[7].wrapping_sub(1)),
+        with(&|entry| entry[11] ^= 4),
+        with(&|entry| entry[11] = 200),
+        with(&|entry| entry[8] = 1),
+    ]
+}
+
+/// It was believed: for ListOffsets, and for how old a segment is. By a timestamp that is too small records were deleted that were
+/// to stay, by one that is too large they stayed for ever, as in Kafka.
+#[test]
+fn the_last_entry_of_a_time_index_is_believed_if_it_can_be_right() {
+    for is_last_latest in [true, false] {
+        for liar in [0, 20, 60, 80] {
+            let config = TopicConfig { index_interval_bytes: 200, retention_ms: 1000, ..Default::default() };
+            let fixture = Fixture::with(config);
+            let closed = closed_with_times(&fixture, is_last_latest);
+            let path = closed.dir().join(format!("{liar:020}.timeindex"));
+            let whole = std::fs::read(&path).unwrap();
+            for (n, lie) in lies(&whole).into_iter().enumerate() {
+                // Of a file that was cut short the largest timestamp is gone only if the last batches have it.
+                let what = format!("{is_last_latest} {liar} {n}");
+                std::fs::write(&path, &lie).unwrap();
+                let context = fixture.context();
+                let capture = LogCapture::start();
+                let (log, report) = Log::open(&context, fixture.params()).unwrap();
+                let max = if is_last_latest { (491, Offset(99)) } else { (511, Offset(83)) };
+                let found = log.max_timestamp_offset().unwrap().map(|found| (found.timestamp, found.offset));
+                assert_eq!(found, Some(max), "{what}");
+                for at in 0..50 {
+                    let found = log.offset_for_timestamp(at * 10 + 1).unwrap().unwrap();
+                    assert!(found.timestamp > at * 10 && found.offset <= Offset(at * 2 + 1), "{what}: {at} {found:?}");
+                }
+                assert_eq!(log.offset_for_timestamp(max.0 + 1).unwrap(), None, "{what}");
+                // The last segment is seen to by the start.
+                let told =
+                    capture.take().iter().filter(|event| event.text.contains("index of a segment is wrong")).count();
+                match liar {
+                    80 => assert_eq!((told, report.repairs.len()), (0, 1), "{what}"),
+                    _ => assert_eq!((told, report.repairs.len()), (usize::from(!lie.is_empty()), 0), "{what}"),
+                }
+                context.background.run_pending(Duration::ZERO);
+                log.close().unwrap();
+                // One without any entry says nothing that is wrong, and stays.
+                if liar == 80 || !lie.is_empty() {
+                    assert_eq!(std::fs::read(&path).unwrap(), whole, "{what}");
+                }
+
+                // By their age the segments go one by one, when it is time.
+                std::fs::write(&path, &lie).unwrap();
+                let context = fixture.context();
+                let (log, _) = Log::open(&context, fixture.params()).unwrap();
+                let latest = |segment: i64| segment * 100 + if is_last_latest { 91 } else { 111 };
+                for segment in 0..4 {
+                    assert_eq!(log.delete_old_segments(latest(segment) + 1000, Offset(100)).unwrap(), 0, "{what}");
+                    assert_eq!(log.segments()[0].base_offset.0, segment * 20, "{what}");
+                    assert_eq!(log.delete_old_segments(latest(segment) + 1001, Offset(100)).unwrap(), 1, "{what}");
+                }
+                log.close().unwrap();
+                context.background.run_pending(Duration::from_secs(100));
+                fixture_again(&fixture, is_last_latest);
+            }
+        }
+    }
+}
+
+/// The log as it was before segments were deleted.
+fn fixture_again(fixture: &Fixture, is_last_latest: bool) {
+    std::fs::remove_dir_all(fixture.dir.path().join("t-0")).unwrap();
+    closed_with_times(fixture, is_last_latest);
+}
