@@ -22,6 +22,7 @@ mod segments;
 mod to_clean;
 mod transactions;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
@@ -213,8 +214,9 @@ impl Shared {
         while !stop.is_set() {
             let Some(logs) = self.logs.upgrade() else { return };
             let has_cleaned = self.clean_dirtiest(&logs, &mut cleaner, stop);
-            if !stop.is_set() {
-                (self.retention)(logs.context().clock.now_ms());
+            let retention = || (self.retention)(logs.context().clock.now_ms());
+            if !stop.is_set() && catch_unwind(AssertUnwindSafe(retention)).is_err() {
+                error!("retention of compacted logs panicked; going on");
             }
             logs.checkpoint_cleaner_offsets();
             // It is not to be kept by somebody who waits.
