@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -14,7 +15,14 @@ const warmUp = 2 * time.Second // records sent in this time do not count
 
 // latency sends records at fixed times and measures from when each was to be sent until a consumer has it: a stall counts for all that it delays.
 func latency(ctx context.Context, o options) (map[string]any, error) {
-	if err := createTopic(ctx, o); err != nil {
+	start := map[int32]kgo.Offset{0: kgo.NewOffset().AtStart()}
+	if o.existing {
+		ends, err := endOffsets(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		start = ends
+	} else if err := createTopic(ctx, o); err != nil {
 		return nil, err
 	}
 	acks := map[int]kgo.Acks{1: kgo.LeaderAck(), -1: kgo.AllISRAcks()}[o.acks]
@@ -27,7 +35,7 @@ func latency(ctx context.Context, o options) (map[string]any, error) {
 		return nil, err
 	}
 	defer producer.Close()
-	consumer, err := kgo.NewClient(kgo.SeedBrokers(o.bootstrap), kgo.ConsumeTopics(o.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	consumer, err := kgo.NewClient(kgo.SeedBrokers(o.bootstrap), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{o.topic: start}))
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +71,20 @@ func latency(ctx context.Context, o options) (map[string]any, error) {
 		return float64(taken[int(part*float64(len(taken)-1))].Microseconds()) / 1000
 	}
 	return map[string]any{"p50_ms": at(0.5), "p99_ms": at(0.99), "p999_ms": at(0.999), "records": len(taken)}, nil
+}
+
+// endOffsets says where a topic that is there ends.
+func endOffsets(ctx context.Context, o options) (map[int32]kgo.Offset, error) {
+	c, err := kgo.NewClient(kgo.SeedBrokers(o.bootstrap))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	ends, err := kadm.NewClient(c).ListEndOffsets(ctx, o.topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	return ends.KOffsets()[o.topic], err
 }
 
 // send sends record n at begun + n / rate.

@@ -3,7 +3,7 @@
 //
 //	load produce BOOTSTRAP TOPIC [-size 1024] [-partitions 1] [-connections 4] [-acks 1] [-megabytes 400]
 //	load fetch   BOOTSTRAP TOPIC [-consumers 1]
-//	load latency BOOTSTRAP TOPIC [-size 1024] [-rate 1000] [-acks 1] [-seconds 10]
+//	load latency BOOTSTRAP TOPIC [-size 1024] [-rate 1000] [-acks 1] [-seconds 10] [-existing]
 //	load rebalance  BOOTSTRAP TOPIC -protocol classic|consumer [-members 100] [-partitions 1] [-rounds 5]
 //	load heartbeats BOOTSTRAP TOPIC -protocol classic|consumer -pid BROKER [-members 100] [-partitions 1] [-seconds 10]
 //	load commits    BOOTSTRAP TOPIC -pid BROKER [-partitions 1] [-connections 4] [-seconds 10]
@@ -31,6 +31,7 @@ type options struct {
 	bootstrap, topic, protocol                                               string
 	size, partitions, connections, consumers, acks, megabytes, rate, seconds int
 	members, groups, rounds, pid, records                                    int
+	existing                                                                 bool
 }
 
 var commands = map[string]func(context.Context, options) (map[string]any, error){
@@ -59,6 +60,7 @@ func main() {
 	flags.IntVar(&o.groups, "groups", 10_000, "with committed offsets")
 	flags.IntVar(&o.rounds, "rounds", 5, "that a member joins and leaves, or a load is repeated")
 	flags.IntVar(&o.records, "records", 16, "of a batch")
+	flags.BoolVar(&o.existing, "existing", false, "the topic is there, and what it holds does not count")
 	flags.IntVar(&o.pid, "pid", 0, "the broker's process, whose CPU time counts")
 	flags.Parse(os.Args[4:])
 
