@@ -34,6 +34,7 @@ use tracing::{debug, error, info, warn};
 use self::segments::{CleanError, CleanStats, Cleaner, CleanerBuffers, Stop, log_facts};
 use self::to_clean::{LogToClean, Mismatch};
 use crate::config::BrokerConfig;
+use crate::storage::disk::is_full;
 use crate::storage::log::Log;
 use crate::storage::manager::LogManager;
 use crate::storage::throttler::Throttler;
@@ -154,9 +155,9 @@ impl LogCleaner {
 
     /// Whether there are threads that clean this log, and apply retention to it.
     pub fn looks_after(&self, log: &Log) -> bool {
-        let is_one = log.config().cleanup_policy.compact && !log.cleaning.is_uncleanable.load(Ordering::Relaxed);
-        let threads = self.threads.lock();
-        is_one && threads.config.enabled && threads.config.threads > 0
+        log.config().cleanup_policy.compact
+            && !log.cleaning.is_uncleanable.load(Ordering::Relaxed)
+            && !self.threads.lock().running.is_empty()
     }
 
     /// Ends the threads, and waits for them.
@@ -205,6 +206,10 @@ impl Threads {
                 Ok(thread) => self.running.push(thread),
                 Err(error) => error!(%error, "cannot start a cleaner thread"),
             }
+        }
+        if self.running.is_empty() {
+            // A shutdown waits for them still.
+            self.running.append(&mut before.lock());
         }
     }
 }
@@ -303,7 +308,8 @@ fn end_badly(log: &Log, error: CleanError) {
     let partition = &log.topic_partition;
     match error {
         CleanError::Aborted => debug!(%partition, "cleaning was aborted"),
-        CleanError::NoRoom(error) => {
+        CleanError::Io(error) if !is_full(&error) => log.disk_failed(&error),
+        CleanError::NoRoom(error) | CleanError::Io(error) => {
             if !log.cleaning.lacks_room.swap(true, Ordering::Relaxed) {
                 warn!(%partition, %error, "no room to clean the log; trying again until there is");
             }
@@ -313,7 +319,6 @@ fn end_badly(log: &Log, error: CleanError) {
                 warn!(%partition, reason, "the log cannot be cleaned and is set aside");
             }
         }
-        CleanError::Io(error) => log.disk_failed(&error),
     }
 }
 

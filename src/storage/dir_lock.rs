@@ -51,7 +51,9 @@ impl fmt::Display for Holder {
 /// The lock, held until this is dropped. The file stays.
 pub struct DirLock {
     dir: PathBuf,
-    file: Arc<dyn DiskFile>,
+    /// Of the volume on which the directory is; not of the file, which may have another one in an overlay. `None`: simulated.
+    device: Option<u64>,
+    _file: Arc<dyn DiskFile>,
 }
 
 impl DirLock {
@@ -65,18 +67,18 @@ impl DirLock {
         {
             return Err(LockError::InUse { dir: dir.to_path_buf(), holder });
         }
-        Ok(DirLock { dir: dir.to_path_buf(), file })
+        let device = file.fd().map(|_| device_of(dir)).transpose().map_err(io)?;
+        Ok(DirLock { dir: dir.to_path_buf(), device, _file: file })
     }
 
     /// Whether what was locked is still there: a volume can be unmounted, or a directory emptied, under files that are open.
     /// What is made in its place then is nowhere at the next start.
     pub fn check(&self, disk: &dyn Disk) -> io::Result<()> {
         let at = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.dir.display()));
-        if let Some(fd) = self.file.fd() {
-            let there = rustix::fs::stat(&self.dir).map_err(|error| at(error.into()))?;
-            if rustix::fs::fstat(fd)?.st_dev != there.st_dev {
-                return Err(at(io::Error::other("another volume is mounted there than at the start, or none")));
-            }
+        if let Some(device) = self.device
+            && device_of(&self.dir).map_err(at)? != device
+        {
+            return Err(at(io::Error::other("another volume is mounted there than at the start, or none")));
         }
         // Somebody may have removed the lock file, and nothing else.
         match disk.info(&self.dir.join(FILE_NAME)) {
@@ -88,6 +90,10 @@ impl DirLock {
         .map(drop)
         .map_err(at)
     }
+}
+
+fn device_of(dir: &Path) -> io::Result<u64> {
+    Ok(rustix::fs::stat(dir)?.st_dev)
 }
 
 /// `None`: the lock was taken.

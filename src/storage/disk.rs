@@ -511,7 +511,8 @@ fn leads_nowhere(error: &io::Error) -> bool {
 /// for want of one would cost the log its place.
 static SPARE: Mutex<Option<File>> = Mutex::new(None);
 
-fn lacks_descriptor(error: &io::Error) -> bool {
+/// Whether the process, or the system, has no descriptor left: nothing was done, and the disk is well.
+pub fn lacks_descriptor(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 

@@ -18,7 +18,7 @@ use parking_lot::{Mutex, RwLock};
 use tracing::error;
 
 use crate::storage::background::{Background, Lane};
-use crate::storage::disk::{Disk, DiskFile, OpenMode};
+use crate::storage::disk::{Disk, DiskFile, OpenMode, lacks_descriptor};
 use crate::storage::file_name::{FileName, FileState};
 
 /// How many files are looked at for one that is opened, in search of one to close.
@@ -205,7 +205,14 @@ impl CachedFile {
         if !self.unsynced.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        match self.get().and_then(|file| file.sync_data()) {
+        // Without a descriptor nothing was tried.
+        let file = self.get().inspect_err(|error| {
+            if lacks_descriptor(error) {
+                self.unsynced.store(true, Ordering::Release);
+            }
+        });
+        match file.and_then(|file| file.sync_data()) {
+            Err(error) if lacks_descriptor(&error) => Err(error),
             Err(_) if self.slot.lock().is_removed => Ok(()),
             result => result.inspect_err(|_| self.sync_failed.store(true, Ordering::Release)),
         }

@@ -575,10 +575,10 @@ impl LogManager {
         Arc::new(move |trouble| match trouble {
             DiskTrouble::Failed(error) => {
                 let Some(manager) = manager.upgrade() else { return };
-                match (concerns_file(error), dir.check()) {
-                    (true, Ok(())) => manager.take_log_offline(&partition, &dir, &error.to_string()),
-                    (true, Err(gone)) => manager.take_offline(&dir, &gone.to_string()),
-                    (false, _) => manager.take_offline(&dir, &error.to_string()),
+                match concerns_file(error).then(|| dir.check()) {
+                    Some(Ok(())) => manager.take_log_offline(&partition, &dir, &error.to_string()),
+                    Some(Err(gone)) => manager.take_offline(&dir, &gone.to_string()),
+                    None => manager.take_offline(&dir, &error.to_string()),
                 }
             }
             DiskTrouble::Full(error) => dir.tell_full(error),

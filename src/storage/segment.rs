@@ -198,6 +198,16 @@ impl LogSegment {
         self.found.time_index
     }
 
+    /// Whether the indexes can be added to if the segment ends at `end`.
+    pub fn has_sound_indexes(&self, end: Offset) -> io::Result<bool> {
+        let last = self.check_indexes().and_then(|()| self.offset_index.last(Wait::ForDisk));
+        match last {
+            Ok(last) => Ok(!self.distrusts_index() && last.is_none_or(|last| last.offset < end)),
+            Err(IndexError::Corrupt(_)) => Ok(false),
+            Err(error) => Err(error.into_io()),
+        }
+    }
+
     /// Whether the indexes can be those of this segment: all their entries ascend and lie within it.
     pub fn check_indexes(&self) -> Result<(), IndexError> {
         let size = self.size();

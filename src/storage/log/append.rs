@@ -134,13 +134,16 @@ impl Log {
         self.assign_epochs(records).map_err(WriteError::of)?;
         let now_ms = self.context.clock.now_ms();
         let mut segment = self.active_segment();
-        if must_roll(&segment, &mut writer.active, config, records, last_offset, now_ms).map_err(WriteError::Failed)? {
+        if must_roll(&segment, &mut writer.active, config, records, last_offset, now_ms).map_err(WriteError::of)? {
             // Where the log ends, even if the records leave a gap: one between two segments looks like a loss.
             let end = self.log_end_offset();
             let reaches = last_offset.0 - end.0 <= i64::from(i32::MAX);
             segment = self.roll_to(writer, if reaches { end } else { first_offset }).map_err(WriteError::of)?;
         }
 
+        // What cannot be opened for want of a descriptor is to be found out before anything is written.
+        let _open = segment.file().map_err(WriteError::of)?;
+        segment.max_timestamp().map_err(IndexError::into_io).map_err(WriteError::of)?;
         let start = segment.size();
         let has_producers = has_producers(records);
         let aborted = if has_producers { writer.producers.aborted_by(&updates) } else { Vec::new() };
@@ -395,7 +398,7 @@ fn is_old(
                     warn!(%error, "the age of a segment is not known");
                     NO_TIMESTAMP
                 }
-                Err(error) => return Err(io::Error::other(error)),
+                Err(error) => return Err(error.into_io()),
             };
             *active.first_timestamp.insert(timestamp)
         }

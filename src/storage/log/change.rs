@@ -14,7 +14,7 @@ use tracing::error;
 use crate::record::batch::HEADER_SIZE;
 use crate::storage::background::Lane;
 use crate::storage::directory_name::{self, DirectoryKind};
-use crate::storage::disk::{Disk, DiskFile, is_full};
+use crate::storage::disk::{Disk, DiskFile, is_full, lacks_descriptor};
 use crate::storage::file_cache::Directory;
 use crate::storage::file_name::{FileKind, FileName, FileState, MAX_BASE_OFFSET};
 use crate::storage::index_file::IndexError;
@@ -367,8 +367,10 @@ impl Log {
             let Some(log) = this.upgrade().filter(|log| !log.is_offline()) else {
                 return;
             };
-            if let Err(error) = log.finish_roll(&new, snapshot) {
-                log.disk_failed(&error);
+            match log.finish_roll(&new, snapshot) {
+                Ok(()) => {}
+                Err(error) if lacks_descriptor(&error) => log.tell_full(&error),
+                Err(error) => log.disk_failed(&error),
             }
         });
     }
@@ -434,7 +436,14 @@ impl Log {
             // Else a crash might bring back a segment behind what is cut off now.
             self.context.disk.sync_dir(&self.dir.path())?;
         }
-        if position < active.size() {
+        let is_cut = position < active.size();
+        if !is_cut && !active.has_sound_indexes(end)? {
+            // Nobody has looked at them while it was sealed.
+            active.distrust("its entries do not ascend, or reach behind the segment's end");
+            active.rebuild_indexes_in_place(&self.config.load()).map_err(ReadError::into_io)?;
+            active.sync_all()?;
+        }
+        if is_cut {
             let lacks_txn_index = active.truncate(end, position).map_err(ReadError::into_io)?;
             if active.distrusts_index() {
                 active.rebuild_indexes_in_place(&self.config.load()).map_err(ReadError::into_io)?;

@@ -12,6 +12,7 @@ use thiserror::Error;
 use tracing::error;
 
 use crate::storage::background::Lane;
+use crate::storage::disk::lacks_descriptor;
 use crate::storage::known_bugs::{self, KnownBug};
 use crate::storage::log::{CorrectCheckpoints, Log, MOVED, OPEN};
 use crate::types::Offset;
@@ -138,7 +139,10 @@ impl Log {
             _ => return Err(FlushError::offline()),
         }
         self.sync_below(self.log_end_offset()).or_else(|error| {
-            self.disk_failed(&error);
+            match lacks_descriptor(&error) {
+                true => self.tell_full(&error),
+                false => self.disk_failed(&error),
+            }
             // Moved meanwhile: its files may be gone.
             match self.is_moved() {
                 true => Ok(()),
@@ -227,6 +231,7 @@ impl Log {
         synced.inspect_err(|error| match error.kind() {
             // It was given another name just then, or is deleted. Nothing was synced.
             io::ErrorKind::NotFound => self.has_unsynced_names.store(true, Ordering::Release),
+            _ if lacks_descriptor(error) => self.has_unsynced_names.store(true, Ordering::Release),
             _ => *has_failed = true,
         })
     }

@@ -16,7 +16,7 @@ use crate::storage::checkpoint::{
     CLEANER_OFFSETS, CleanShutdownFile, HIGH_WATERMARKS, LOG_START_OFFSETS, OffsetCheckpointFile, RECOVERY_POINTS,
 };
 use crate::storage::dir_lock::{DirLock, LockError};
-use crate::storage::disk::{Disk, is_disk_failure};
+use crate::storage::disk::{Disk, is_disk_failure, lacks_descriptor};
 use crate::storage::log::LogContext;
 use crate::types::{DirectoryId, Offset, TopicPartition};
 
@@ -124,6 +124,13 @@ impl LogDir {
     pub fn tell_full(&self, error: &io::Error) {
         let now_ms = self.clock.now_ms();
         let mut full = self.full.lock();
+        if lacks_descriptor(error) {
+            if now_ms.saturating_sub(full.told_ms) >= TELL_INTERVAL_MS {
+                full.told_ms = now_ms;
+                error!(dir = %self.path.display(), %error, "no file can be opened (ulimit -n): records are refused until one can be");
+            }
+            return;
+        }
         full.refused_ms = now_ms;
         if !std::mem::replace(&mut full.is_full, true) && now_ms.saturating_sub(full.told_ms) >= TELL_INTERVAL_MS {
             full.told_ms = now_ms;

@@ -232,7 +232,8 @@ impl LogManager {
         let mut strays = self.strays_in_place.lock();
         let mut result = Ok(());
         strays.retain(|stray| {
-            if at.is_some_and(|path| *path != stray.path) || !stray.dir.is_online() {
+            let is_meant = at.map_or_else(|| !stray.dir.is_full(), |path| *path == stray.path);
+            if !is_meant || !stray.dir.is_online() {
                 return true;
             }
             let aside = stray.dir.path.join(name_for(&stray.partition, DirectoryKind::Stray).to_string());
@@ -241,6 +242,8 @@ impl LogManager {
                     info!(partition = %stray.partition, path = %aside.display(), "stray log is set aside, as there is room again");
                     false
                 }
+                // Somebody has taken it away.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
                 Err(error) => {
                     warn!(partition = %stray.partition, path = %stray.path.display(), %error, "cannot set a stray log aside");
                     result = Err(error);

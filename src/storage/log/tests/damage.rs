@@ -509,6 +509,12 @@ fn aborted_transactions_are_told_across_damage() {
 /// A truncation into a segment with a damaged index took the log directory offline, as if the disk had failed.
 #[test]
 fn a_log_is_truncated_into_a_segment_whose_indexes_are_damaged() {
+    // Within it, and to its end, where nothing of it is cut off.
+    truncate_where_indexes_are_damaged(5);
+    truncate_where_indexes_are_damaged(0);
+}
+
+fn truncate_where_indexes_are_damaged(before_end: i64) {
     let mut expected = None;
     for extension in ["snapshot", "index", "timeindex", "txnindex", "log"] {
         let config = TopicConfig { segment_bytes: 4000, index_interval_bytes: 300, ..Default::default() };
@@ -522,7 +528,7 @@ fn a_log_is_truncated_into_a_segment_whose_indexes_are_damaged() {
         }
         let segments = log.segments();
         let (sealed, next) = (segments[1].base_offset, segments[2].base_offset);
-        let to = Offset(next.0 - 5);
+        let to = Offset(next.0 - before_end);
         log.close().unwrap();
 
         let path = log.dir().join(format!("{:020}.{extension}", sealed.0));
