@@ -10,8 +10,9 @@
 //! - a log that failed ([`Log::is_failed`]) takes nothing any more, since nobody can tell what the disk holds.
 //!
 //! One lock is held over an append, a roll, a truncation; readers take none of it: they see an immutable list of
-//! segments. A second one, taken before it, keeps those apart that take segments out of the list. Called by the replica layer (partitions, the metadata log). Knows nothing of the wire, of replicas, or of
-//! the high watermark but what it is handed.
+//! segments. A second one, taken before it, keeps those apart that take segments out of the list. Called by the replica
+//! layer (partitions, the metadata log). Knows nothing of the wire, of replicas, or of the high watermark but what it is
+//! handed.
 
 pub(super) mod append;
 pub(super) mod change;

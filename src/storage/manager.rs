@@ -633,8 +633,8 @@ impl LogManager {
         *self.cleaner.lock() = Some(LogCleaner::start(self, config, high_watermarks, retention));
     }
 
-    /// Whether the cleaner looks after this log: it applies retention to it, too. Not to one that it cannot clean, which Kafka leaves
-    /// without retention.
+    /// Whether the cleaner looks after this log, and applies retention to it. Not after one that it cannot clean, which in Kafka then has
+    /// no retention.
     pub fn is_cleaned(&self, log: &Log) -> bool {
         self.cleaner.lock().as_ref().is_some_and(|cleaner| cleaner.looks_after(log))
     }

@@ -491,7 +491,7 @@ impl ProducerStateManager {
     /// Cuts the state down to `start_offset..=log_end_offset`: snapshots outside go, and unless the state ends there already
     /// it is loaded from the last one left. The log from [`Self::map_end_offset`] on must then be replayed. It starts where
     /// the segment does that has the log's start, and not later: deleted records are no reason to refuse their producer's
-    /// next ones. (Kafka goes by the log's start, but for what it recovers after a crash.)
+    /// next ones. (Kafka does so only for segments that it recovers after a crash.)
     pub fn truncate_and_reload(&mut self, start_offset: Offset, log_end_offset: Offset, now_ms: i64) -> io::Result<()> {
         let is_trusted = known_bugs::is_back(KnownBug::SnapshotTrustedAfterTruncation);
         let outside = |offset: &Offset| !is_trusted && (*offset > log_end_offset || *offset < start_offset);

@@ -1,7 +1,7 @@
 //! What changes a log other than appends: epochs, the start, truncation, rolling, closing, deletion.
 //!
-//! All of it runs under the log's lock; retention, which may take long, has [a way of its own](super::retention). Readers are shown a change before files are touched: first the bounds, then the
-//! list of segments.
+//! All of it runs under the log's lock; retention, which may take long, has [a way of its own](super::retention). Readers
+//! are shown a change before files are touched: first the bounds, then the list of segments.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -49,7 +49,7 @@ impl LeaderEpochs {
         self.file.lock()
     }
 
-    /// Whether an append would have to wait.
+    /// Whether an append of a known epoch would have to wait.
     #[cfg(test)]
     pub fn is_locked(&self) -> bool {
         self.noted.is_locked()

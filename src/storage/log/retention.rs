@@ -1,8 +1,9 @@
 //! Deletes segments that retention has no use for, while appends go on.
 //!
-//! There may be thousands of them, so the log's lock is held for as long only as it takes to move the bounds and to exchange the list
-//! of segments. Before that, without it, as many ages are looked at as are needed; after it names and files go. In between, as all
-//! the while, nobody else takes segments out of the list: an append may lengthen the last one, which then stays, or begin others.
+//! There may be thousands of them, so the log's lock is held for as long only as it takes to move the bounds, to exchange
+//! the list of segments, and to roll where all of them go. Before that, without it, as many ages are looked at as are
+//! needed; after it names and files go. In between, as all the while, nobody else takes segments out of the list: an
+//! append may lengthen the last one, which then stays, or begin others.
 //!
 //! | step | lock | after a crash here, the next start |
 //! |---|---|---|

@@ -10,7 +10,8 @@
 //! | [`LogManager::look_for_room`] | second |
 //! | [`LogManager::remove_expired_producers`] | `producer.id.expiration.check.interval.ms` |
 //!
-//! Retention is not among them: it depends on the high watermarks, so the replica layer has each log apply it.
+//! Retention is not among them: it depends on the high watermarks, so the replica layer has each log apply it, a compacted one on the
+//! cleaner's threads.
 //!
 //! A disk that fails meanwhile takes its directory offline; the job goes on with the others.
 

@@ -171,9 +171,15 @@ impl LogManager {
         if dir.is_full() {
             return Err(full("there was no room to open the log".to_owned()));
         }
-        let topic_id = partition_metadata::read(&*self.context.disk, &path);
-        if !matches!(topic_id, Ok(Some(id)) if id == new.topic_id) {
-            return Err(unopened());
+        match partition_metadata::read(&*self.context.disk, &path) {
+            Ok(Some(id)) if id == new.topic_id => {}
+            // It was given its topic's id, and for that there was no room either.
+            Ok(None) => match partition_metadata::write(&*self.context.disk, &path, new.topic_id) {
+                Ok(()) => {}
+                Err(error) if is_full(&error) => return Err(full(error.to_string())),
+                Err(_) => return Err(unopened()),
+            },
+            _ => return Err(unopened()),
         }
         let params = LogParams {
             dir: path,
