@@ -234,11 +234,32 @@ impl ReplicaManager {
 
     /// Opens the partitions for which there was no room when they came. For a thread that may wait.
     pub fn retry_for_room(&self) {
+        self.open_those_with_room();
         let applied = self.applied.lock();
         let lacking = std::mem::take(&mut *self.lacking_room.lock());
         if let Some(image) = &*applied {
             let topics: BTreeSet<TopicId> = lacking.keys().map(|(topic, _)| *topic).collect();
             self.apply_topics(image, topics.iter().filter_map(|&id| image.topic_by_id(id)), &lacking);
+        }
+    }
+
+    /// Opens logs that are there: they may have to be recovered, and that takes longer than changes of the cluster are to wait.
+    fn open_those_with_room(&self) {
+        let lacking: Vec<(TopicId, PartitionId)> = self.lacking_room.lock().keys().copied().collect();
+        if lacking.is_empty() {
+            return;
+        }
+        let Some(image) = self.applied.lock().clone() else { return };
+        for (topic, id) in lacking {
+            if let Some(topic) = image.topic_by_id(topic)
+                && let Some(registration) = topic.partitions.get(&id)
+            {
+                let topic_partition = TopicPartition { topic: topic.name.clone(), partition: id };
+                let config = Arc::new(self.topic_config(&image, &topic.name));
+                let new = self.new_log(topic, registration, config, false);
+                // Whatever comes of it is found, and told, when the partition is tried again.
+                let _ = self.logs.open_if_unopened(&topic_partition, &new);
+            }
         }
     }
 
@@ -334,14 +355,7 @@ impl ReplicaManager {
         if was_used && !is_new && is_gone() {
             warn!(partition = %topic_partition, "the partition's log is not there: an empty one takes its place");
         }
-        let new = NewLog {
-            topic_id: topic.id,
-            config: config.clone(),
-            // Where nobody else has the records, what can still be read is kept.
-            damage: if registration.replicas.len() > 1 { DamagePolicy::CutOff } else { DamagePolicy::KeepReadable },
-            directory: registration.directory(self.config.node_id),
-            is_new,
-        };
+        let new = self.new_log(topic, registration, config.clone(), is_new);
         match self.logs.get_or_create(&topic_partition, new) {
             Ok(log) => Hosted::Online(Arc::new(Partition::new(log, high_watermark))),
             // It is told of the directory, and not of each partition.
@@ -354,6 +368,23 @@ impl ReplicaManager {
                 error!(partition = %topic_partition, %error, "the partition's log cannot be opened");
                 Hosted::Offline
             }
+        }
+    }
+
+    fn new_log(
+        &self,
+        topic: &TopicImage,
+        registration: &PartitionRegistration,
+        config: Arc<TopicConfig>,
+        is_new: bool,
+    ) -> NewLog {
+        NewLog {
+            topic_id: topic.id,
+            config,
+            // Where nobody else has the records, what can still be read is kept.
+            damage: if registration.replicas.len() > 1 { DamagePolicy::CutOff } else { DamagePolicy::KeepReadable },
+            directory: registration.directory(self.config.node_id),
+            is_new,
         }
     }
 

@@ -21,7 +21,7 @@ use tracing::{error, info, warn};
 
 use super::directory::LogDir;
 use super::load::warn_of_repairs;
-use super::{CreateError, HostedLog, LogManager, NewLog};
+use super::{CreateError, HostedLog, LogManager, NewLog, Stage};
 use crate::storage::background::Lane;
 use crate::storage::directory_name::{DirectoryKind, name_for};
 use crate::storage::disk::{concerns_file, is_full};
@@ -150,6 +150,18 @@ impl LogManager {
         partitions
     }
 
+    /// As [`LogManager::get_or_create`] for a log that is there, and for which there was no room when it was its turn: none is made.
+    pub fn open_if_unopened(
+        self: &Arc<Self>,
+        topic_partition: &TopicPartition,
+        new: &NewLog,
+    ) -> Result<Option<Arc<Log>>, CreateError> {
+        let _busy = self.exclusively(topic_partition);
+        let stage = self.stage.read();
+        let is_unopened = *stage == Stage::Loaded && self.logs.read().unopened.contains_key(topic_partition);
+        is_unopened.then(|| self.open_with_room(topic_partition, new)).transpose()
+    }
+
     /// Opens a log for which there was no room when it was its turn. The caller keeps others from the partition.
     pub(super) fn open_with_room(
         self: &Arc<Self>,
@@ -205,6 +217,12 @@ impl LogManager {
                 let LogOpenError::Io { source, .. } = &error;
                 match concerns_file(source) {
                     true => {
+                        let mut logs = self.logs.write();
+                        logs.unopened
+                            .entry(topic_partition.clone())
+                            .or_default()
+                            .iter_mut()
+                            .for_each(|log| log.lacks_room = false);
                         error!(partition = %topic_partition, %error, "the partition's log cannot be opened: it is offline until this is put \
                         right and the broker started again")
                     }
