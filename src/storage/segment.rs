@@ -276,6 +276,9 @@ impl LogSegment {
 
     /// Notes a batch's timestamp.
     pub fn observe_timestamp(&self, entry: TimestampEntry) -> Result<(), IndexError> {
+        if entry.offset < self.base_offset {
+            return Ok(());
+        }
         let known = self.max_timestamp()?;
         if known.is_none_or(|known| entry.timestamp > known.timestamp) && entry.timestamp > NO_TIMESTAMP {
             *self.max_timestamp.lock() = MaxTimestamp::Known(Some(entry));
@@ -285,7 +288,8 @@ impl LogSegment {
 
     /// Adds entries to both indexes for the batch at `position` that ends at `last_offset`.
     pub fn append_index_entries(&self, last_offset: Offset, position: u64) -> Result<(), IndexError> {
-        if !self.can_index(last_offset) {
+        // In a file that was given a wrong name. An index counts from that.
+        if last_offset < self.base_offset {
             return Ok(());
         }
         // A file that is longer than this was not written by a broker; its end is found by walking.
@@ -295,15 +299,10 @@ impl LogSegment {
         self.append_max_timestamp()
     }
 
-    /// An index counts from the segment's name, and that of a file may be wrong.
-    fn can_index(&self, offset: Offset) -> bool {
-        (0..=i64::from(i32::MAX)).contains(&offset.0.saturating_sub(self.base_offset.0))
-    }
-
     fn append_max_timestamp(&self) -> Result<(), IndexError> {
         match self.max_timestamp()? {
-            Some(entry) if self.can_index(entry.offset) => self.time_index.append_if_larger(entry),
-            Some(_) | None => Ok(()),
+            Some(entry) => self.time_index.append_if_larger(entry),
+            None => Ok(()),
         }
     }
 

@@ -195,7 +195,7 @@ impl Log {
         let this = self.this.clone();
         self.context.background.run_if_idle(Lane::Housekeeping, move || {
             let Some(log) = this.upgrade() else { return };
-            let (partition, segment) = (&log.topic_partition, rebuild.base_offset());
+            let (partition, segment) = (&log.topic_partition, rebuild.segment().base_offset());
             match (log.rebuild_indexes(&mut rebuild), rebuild.is_repeated()) {
                 (Ok(()), false) => {}
                 (Ok(()), true) => info!(%partition, %segment, "rebuilt the index of a segment"),
@@ -211,11 +211,11 @@ impl Log {
         // Nobody truncates, replaces or deletes the segment meanwhile, or closes the log.
         let _exchange = self.exchange.lock();
         let segments = self.segments.load();
-        let sealed = segments.iter().rev().skip(1).find(|segment| rebuild.is_of(segment));
-        let Some(segment) = sealed.filter(|segment| segment.distrusts_index() && !self.is_offline()) else {
+        let is_sealed = segments.iter().rev().skip(1).any(|segment| Arc::ptr_eq(segment, rebuild.segment()));
+        if !is_sealed || self.is_offline() || !rebuild.segment().distrusts_index() {
             return Ok(());
-        };
-        rebuild.run(segment, &self.config.load())?;
+        }
+        rebuild.run(&self.config.load())?;
         self.has_unsynced_names.store(true, Ordering::Release);
         // Else a power loss brings back the ones that lie.
         ignore_missing(self.sync_new_names()).map_err(|error| {

@@ -269,18 +269,16 @@ impl Recovery<'_> {
     /// After an orderly end all but the stretch behind the last index entry was looked at when it was appended.
     fn start_by_index(&mut self, segment: &Arc<LogSegment>, floor: Offset) -> io::Result<Start> {
         let start = match self.last_indexed(segment) {
-            Ok(Some(start)) if !names_a_batch(segment, start)? => {
-                Some((FileKind::OffsetIndex, "its last entry points to no batch".to_owned()))
-            }
-            Ok(Some(start)) if has_right_max_timestamp(segment)? => return Ok(start),
-            Ok(Some(_)) => Some((FileKind::TimeIndex, "its last entry is not the largest timestamp".to_owned())),
+            Ok(Some(start)) if names_a_batch(segment, start)? => return Ok(start),
+            Ok(Some(_)) => Some("its last entry points to no batch".to_owned()),
             Ok(None) => None,
-            Err(IndexError::Corrupt(reason)) => Some((FileKind::OffsetIndex, reason)),
+            Err(IndexError::Corrupt(reason)) => Some(reason),
             Err(IndexError::Io(error)) => return Err(error),
             Err(IndexError::WouldBlock) => unreachable!("it was told to wait"),
         };
-        if let Some((kind, reason)) = start {
-            self.repaired(FileName::new(segment.base_offset(), kind), reason, "built the indexes anew");
+        if let Some(reason) = start {
+            let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
+            self.repaired(file, reason, "built the indexes anew");
         }
         self.start_over(segment, floor)
     }
@@ -571,14 +569,6 @@ fn names_a_batch(segment: &LogSegment, start: Start) -> io::Result<bool> {
         Ok(frame) => Ok(frame.is_some_and(|(_, frame)| frame.last_offset() <= named)),
         Err(ScanError::Damaged { .. }) => Ok(false),
         Err(error) => Err(error.into_io()),
-    }
-}
-
-/// Whether the time index, which was completed when the log was closed, ends with the largest timestamp.
-fn has_right_max_timestamp(segment: &LogSegment) -> io::Result<bool> {
-    match segment.has_right_max_timestamp() {
-        Err(ReadError::Corrupt { .. }) => Ok(false),
-        result => result.map_err(ReadError::into_io),
     }
 }
 

@@ -182,11 +182,6 @@ impl LogSegment {
         stretches.as_deref().is_some_and(|stretches| stretches.iter().any(|stretch| stretch.contains(&position)))
     }
 
-    /// Whether it is known that something cannot be read.
-    pub fn is_damaged(&self) -> bool {
-        self.damage.stretches.load().is_some()
-    }
-
     /// Where the damage begins that is known to end at `position`; `position` if there is none.
     pub fn without_damage_before(&self, position: u64) -> u64 {
         let stretches = self.damage.stretches.load();

@@ -49,15 +49,19 @@ impl LogSegment {
         }
     }
 
-    /// The largest timestamp and the last offset of its batch: as the index says, if that can be so, or else as the batches do.
+    /// The largest timestamp and the last offset of its batch, as far as the index, or what was appended, tells.
     pub fn max_timestamp(&self) -> Result<Option<TimestampEntry>, IndexError> {
         if let MaxTimestamp::Known(known) = *self.max_timestamp.lock() {
             return Ok(known);
         }
-        let max = self.max_timestamp_on_disk().map_err(|error| match error {
-            ReadError::Io(error) => IndexError::Io(error),
-            error => IndexError::Corrupt(error.to_string()),
-        })?;
+        let max = match self.last_by_time()? {
+            // Either no record has a timestamp, or the index was lost or lies.
+            None if self.size() > 0 => self.find_max_timestamp().map_err(|error| match error {
+                ReadError::Io(error) => IndexError::Io(error),
+                error => IndexError::Corrupt(error.to_string()),
+            })?,
+            last => last,
+        };
         let mut known = self.max_timestamp.lock();
         // Unless something was appended meanwhile.
         if let MaxTimestamp::NotRead = *known {
@@ -66,107 +70,34 @@ impl LogSegment {
         Ok(max)
     }
 
-    /// Of a segment whose time index is complete, if it is right.
-    fn max_timestamp_on_disk(&self) -> Result<Option<TimestampEntry>, ReadError> {
-        if self.size() == 0 {
-            return Ok(None);
-        }
-        match self.last_by_time()? {
-            Some((entry, batch)) if self.is_largest(entry, batch)? => return Ok(Some(entry)),
-            Some(_) => self.distrust("the last entry of the time index is not the largest timestamp"),
-            // Either no record has a timestamp, or the index was lost or lies.
-            None => {}
-        }
-        self.find_max_timestamp()
-    }
-
-    /// Whether the time index's last entry can be that of the largest timestamp. Kafka believes it as it is: by one that is too
-    /// small it deletes records before their time.
-    pub fn has_right_max_timestamp(&self) -> Result<bool, ReadError> {
-        match self.named_last_by_time()? {
-            Ok(None) => Ok(self.find_max_timestamp()?.is_none()),
-            Ok(Some((entry, batch))) => self.is_largest(entry, batch),
-            // If what it names is damaged it is not wrong.
-            Err(_) => Ok(self.is_damaged()),
-        }
-    }
-
-    /// The time index's last entry, with the batch that it names; none if it lies.
-    fn last_by_time(&self) -> Result<Option<(TimestampEntry, BatchPosition)>, ReadError> {
+    /// The time index's last entry; none if it lies.
+    fn last_by_time(&self) -> Result<Option<TimestampEntry>, IndexError> {
         if self.distrusts_index() {
             return Ok(None);
         }
-        self.named_last_by_time().map(|last| {
-            last.unwrap_or_else(|reason| {
-                // As above. But nothing that can be read has its timestamp.
-                if !self.is_damaged() {
-                    self.distrust(&reason);
-                }
-                None
-            })
-        })
-    }
-
-    /// As [`Self::last_by_time`]; the inner error says why it lies.
-    fn named_last_by_time(&self) -> Result<Result<Option<(TimestampEntry, BatchPosition)>, String>, ReadError> {
-        let entry = match self.time_index.last(Wait::ForDisk) {
-            Ok(Some(entry)) => entry,
-            Ok(None) => return Ok(Ok(None)),
-            Err(IndexError::Corrupt(reason)) => return Ok(Err(reason)),
-            Err(error) => return Err(self.index_damaged(error)),
-        };
-        let end = self.size();
-        if let Some(batch) = self.find(entry.offset, end, Wait::ForDisk)? {
-            let file = self.log.get()?;
-            let named = self.readable(&*file, batch.position, end, Wait::ForDisk).next()?;
-            if named.is_some_and(|(_, frame)| names(&frame, entry.offset) && frame.max_timestamp() == entry.timestamp) {
-                return Ok(Ok(Some((entry, batch))));
+        match self.time_index.last(Wait::ForDisk) {
+            Err(IndexError::Corrupt(reason)) => {
+                self.distrust(&reason);
+                Ok(None)
             }
+            last => last,
         }
-        Ok(Err("the last entry of the time index names another timestamp".to_owned()))
-    }
-
-    /// Whether the last batches are no later than the entry, which names `batch`: a time index that was cut short says too little.
-    /// Timestamps ascend, mostly, so that those are enough.
-    fn is_largest(&self, entry: TimestampEntry, batch: BatchPosition) -> Result<bool, ReadError> {
-        let (file, end) = (self.log.get()?, self.size());
-        let from = |position| self.readable(&*file, position, end, Wait::ForDisk);
-        let last = match self.offset_index.last(Wait::ForDisk) {
-            Err(IndexError::Corrupt(_)) => None,
-            last => last.map_err(|error| self.index_damaged(error))?,
-        };
-        let mut batches = from(batch.position);
-        if let Some(last) = last.filter(|last| (batch.position + 1..end).contains(&last.position.into())) {
-            batches = from(last.position.into());
-            match batches.first() {
-                Ok(Some((_, frame))) if names(&frame, last.offset) => {
-                    if frame.max_timestamp() > entry.timestamp {
-                        return Ok(false);
-                    }
-                }
-                // Who reads there finds out what is wrong.
-                Ok(_) | Err(ScanError::Damaged { .. }) => return Ok(true),
-                Err(error) => return Err(self.damaged(error)),
-            }
-        }
-        while let Some((_, frame)) = batches.next()? {
-            if frame.max_timestamp() > entry.timestamp {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// The largest timestamp by the time index, and by the batches behind its last entry.
     pub fn find_max_timestamp(&self) -> Result<Option<TimestampEntry>, ReadError> {
-        let (mut max, from) = match self.last_by_time()? {
-            Some((entry, batch)) => (Some(entry), batch.position),
-            None => (None, 0),
+        let end = self.size();
+        let mut max = self.last_by_time().map_err(|error| self.index_damaged(error))?;
+        let from = match max {
+            Some(entry) => self.find(entry.offset, end, Wait::ForDisk)?.map_or(end, |batch| batch.position),
+            None => 0,
         };
         let file = self.log.get()?;
-        let mut batches = self.readable(&*file, from, self.size(), Wait::ForDisk);
+        let mut batches = self.readable(&*file, from, end, Wait::ForDisk);
         while let Some((_, frame)) = batches.next()? {
-            if frame.max_timestamp() > max.map_or(NO_TIMESTAMP, |max| max.timestamp) {
+            if frame.last_offset() >= self.base_offset
+                && frame.max_timestamp() > max.map_or(NO_TIMESTAMP, |max| max.timestamp)
+            {
                 max = Some(TimestampEntry { timestamp: frame.max_timestamp(), offset: frame.last_offset() });
             }
         }

@@ -1,7 +1,7 @@
 //! Indexes that were caught lying, or are missing: readers do without them until they were built anew.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::config::TopicConfig;
@@ -12,7 +12,6 @@ use crate::storage::log::{ReadError, Wait};
 use crate::storage::offset_index::OffsetIndex;
 use crate::storage::segment::{LastIndexEntry, LogSegment, MaxTimestamp};
 use crate::storage::time_index::{TimeIndex, TimestampEntry};
-use crate::types::Offset;
 
 /// How long after a failure they are built anew again; twice as long after the next one,
 const FIRST_DELAY: Duration = Duration::from_secs(60);
@@ -32,9 +31,7 @@ pub(super) struct Attempts {
 /// The right to build a segment's indexes anew: one has it at a time. One that goes unused can be had again at once; after one
 /// that failed (there was no room, for one) whoever comes to read without an index a while later gets the next.
 pub(in crate::storage) struct IndexRebuild {
-    /// Not held by a job that waits: it would keep the files open of a log that nobody has any more.
-    segment: Weak<LogSegment>,
-    base_offset: Offset,
+    segment: Arc<LogSegment>,
     begun: Duration,
     /// Whether it was used and has failed.
     has_failed: Option<bool>,
@@ -50,22 +47,11 @@ impl IndexRebuild {
             return None;
         }
         attempts.is_running = true;
-        Some(IndexRebuild {
-            segment: Arc::downgrade(segment),
-            base_offset: segment.base_offset,
-            begun: now,
-            has_failed: None,
-            failures: attempts.failures,
-        })
+        Some(IndexRebuild { segment: segment.clone(), begun: now, has_failed: None, failures: attempts.failures })
     }
 
-    pub fn base_offset(&self) -> Offset {
-        self.base_offset
-    }
-
-    /// Whether it is for this segment.
-    pub fn is_of(&self, segment: &Arc<LogSegment>) -> bool {
-        std::ptr::eq(self.segment.as_ptr(), Arc::as_ptr(segment))
+    pub fn segment(&self) -> &Arc<LogSegment> {
+        &self.segment
     }
 
     /// Whether the one before it has failed.
@@ -73,11 +59,10 @@ impl IndexRebuild {
         self.failures > 0
     }
 
-    /// Builds them. Nobody may write to the segment, which it is for, meanwhile.
-    pub fn run(&mut self, segment: &Arc<LogSegment>, config: &TopicConfig) -> Result<(), ReadError> {
-        assert!(self.is_of(segment), "it is for another segment");
+    /// Builds them. Nobody may write to the segment meanwhile.
+    pub fn run(&mut self, config: &TopicConfig) -> Result<(), ReadError> {
         self.has_failed = Some(true);
-        segment.rebuild_indexes(config)?;
+        self.segment.rebuild_indexes(config)?;
         self.has_failed = Some(false);
         Ok(())
     }
@@ -85,8 +70,7 @@ impl IndexRebuild {
 
 impl Drop for IndexRebuild {
     fn drop(&mut self) {
-        let Some(segment) = self.segment.upgrade() else { return };
-        let mut attempts = segment.rebuilds.lock();
+        let mut attempts = self.segment.rebuilds.lock();
         attempts.is_running = false;
         match self.has_failed {
             None => {}
@@ -167,30 +151,25 @@ impl LogSegment {
         let file = self.log.get()?;
         let mut batches = self.readable(&*file, 0, self.size(), Wait::ForDisk);
         let mut last_entry = LastIndexEntry::default();
-        let (mut max, mut max_indexed): (Option<TimestampEntry>, Option<TimestampEntry>) = (None, None);
+        let mut max: Option<TimestampEntry> = None;
         while let Some((position, frame)) = batches.next()? {
             let offset = frame.last_offset();
-            let is_later =
-                |than: Option<TimestampEntry>| frame.max_timestamp() > than.map_or(NO_TIMESTAMP, |max| max.timestamp);
-            let entry = TimestampEntry { timestamp: frame.max_timestamp(), offset };
-            if is_later(max) {
-                max = Some(entry);
-            }
-            if !self.can_index(offset) {
+            // An index counts from the segment's name, be it a wrong one.
+            if !(0..=i64::from(i32::MAX)).contains(&offset.0.saturating_sub(self.base_offset.0)) {
                 continue;
             }
-            if is_later(max_indexed) {
-                max_indexed = Some(entry);
+            if frame.max_timestamp() > max.map_or(NO_TIMESTAMP, |max| max.timestamp) {
+                max = Some(TimestampEntry { timestamp: frame.max_timestamp(), offset });
             }
             if last_entry.is_next_due(position, config) {
                 if position <= i32::MAX as u64 {
                     offset_index.append(offset, position as u32).map_err(damaged)?;
                 }
-                max_indexed.map_or(Ok(()), |max| time_index.append_if_larger(max)).map_err(damaged)?;
+                max.map_or(Ok(()), |max| time_index.append_if_larger(max)).map_err(damaged)?;
                 last_entry = LastIndexEntry::at(position);
             }
         }
-        max_indexed.map_or(Ok(()), |max| time_index.append_if_larger(max)).map_err(damaged)?;
+        max.map_or(Ok(()), |max| time_index.append_if_larger(max)).map_err(damaged)?;
         Ok(max)
     }
 
