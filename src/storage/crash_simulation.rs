@@ -314,7 +314,8 @@ fn run_long(seed: u64, says: bool) -> Result<Coverage, String> {
         world.still_awaited();
         go_on(&mut world, done, &mut on_death)?;
         if random.random_bool(0.3) {
-            in_order(world.recover().map(drop))?;
+            let recovered = world.recover().map(drop);
+            go_on(&mut world, recovered, &mut on_death)?;
         }
         if world.disk.failed_at().is_some() && random.random_bool(0.5) {
             let crash = if world.can_be_killed() && random.random_bool(0.5) { Crash::Kill } else { Crash::PowerLoss };

@@ -104,6 +104,8 @@ pub struct Partition {
     pub end: i64,
     /// Everything below was promised to be on disk.
     pub durable: i64,
+    /// The largest start that the log had.
+    pub largest_start: i64,
     /// The log start offset that was checkpointed.
     pub durable_start: i64,
     /// Of the last one that was written, or that a leader had.
@@ -131,6 +133,7 @@ impl Partition {
             end: 0,
             durable: 0,
             durable_start: 0,
+            largest_start: 0,
             epoch: LeaderEpoch(0),
             cleaned_to: 0,
             producers: [UNKNOWN; PRODUCERS],
@@ -165,6 +168,7 @@ impl Partition {
         self.written.clear();
         (self.start, self.end, self.durable, self.cleaned_to) = (at, at, 0, 0);
         self.durable_start = self.durable_start.min(at);
+        self.largest_start = at;
         self.producers = [UNKNOWN; PRODUCERS];
     }
 

@@ -559,6 +559,9 @@ impl World {
             return Err(self.halt("a log is offline"));
         }
         self.collect_promises();
+        for partition in &mut self.partitions {
+            partition.largest_start = partition.largest_start.max(partition.start);
+        }
         for (n, partition) in self.partitions.iter().enumerate() {
             let Some(log) = &self.logs[n] else { continue };
             let found = (log.log_start_offset().0, log.log_end_offset().0);
@@ -907,6 +910,9 @@ impl World {
         let log = exchange.log();
         self.logs[n] = Some(log.clone());
         log.on_high_watermark(log.log_end_offset());
+        // Records that had been deleted may have come back by a crash; the copy begins where it did.
+        let partition = &mut self.partitions[n];
+        partition.start = log.log_start_offset().0.clamp(partition.start, partition.largest_start.max(partition.start));
         let appended = if meanwhile { self.append(n, 2, 2, false) } else { Ok(()) };
         manager.finish_exchange(exchange);
         appended
@@ -914,6 +920,10 @@ impl World {
 
     /// After the disk has failed: what is there can still be read, and is what it was.
     pub fn check_reads(&mut self) -> Outcome {
+        if self.disk.is_dead() {
+            // It died in the same step.
+            return Ok(());
+        }
         for (n, partition) in self.partitions.iter().enumerate() {
             let Some(log) = &self.logs[n] else { continue };
             self.disk.hold(true);

@@ -144,7 +144,9 @@ impl Recovery<'_> {
     /// Whether the gap between the log's end so far and the segment that begins at `next` means that records were lost: the power
     /// went before the end of the segment before it was synced, and the new segment was on disk already.
     fn lacks_records_before(&self, next: Offset) -> bool {
-        next > self.sound_up_to() && !self.shows_compaction
+        // Where nobody else has the records, what was taken out leaves gaps, too; and a log is not cut off there.
+        let shows_compaction = self.shows_compaction && self.params.damage.cuts_off();
+        next > self.sound_up_to() && !shows_compaction
     }
 
     /// Before this, gaps between segments are no news: all of it was on disk, so that no crash has taken anything, or compaction
