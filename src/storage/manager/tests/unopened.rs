@@ -137,7 +137,9 @@ fn what_cannot_be_opened_without_room_is_opened_when_there_is_some() {
         waited += report.unopened.len();
         let was_full = node.disk.room_left.swap(i64::MAX, Ordering::Relaxed) < 0;
         node.clock.advance(Duration::from_secs(3));
-        assert_eq!(manager.look_for_room(), was_full, "{room}");
+        // What could do without, too, is told of nowhere.
+        let has_regained = manager.look_for_room();
+        assert!(has_regained || report.unopened.is_empty(), "{room}");
         for n in 0..2 {
             let log = manager.get_or_create(&partition("t", n), new()).unwrap();
             assert_eq!(log.log_end_offset(), Offset(5), "{room}");
