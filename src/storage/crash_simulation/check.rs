@@ -70,6 +70,7 @@ impl Partition {
         let gone: Vec<Written> = gone.collect();
         if ended_by == Some(Crash::PowerLoss) {
             self.ghosts.clear();
+            self.lost.extend(gone);
         } else {
             self.ghosts.extend(gone);
         }
@@ -116,6 +117,19 @@ impl Partition {
                 self.written.insert(at, ghost);
             }
         }
+    }
+
+    /// A copy has taken the log's place, which may have what the log had lost.
+    pub fn regain(&mut self, log: &Log) -> Check {
+        let found = read(log, 100_000)?;
+        for batch in std::mem::take(&mut self.lost) {
+            let is_there = found.iter().any(|found| found.base == batch.base && found.bytes == batch.bytes);
+            let at = self.written.partition_point(|written| written.base < batch.base);
+            if is_there && self.written.get(at).is_none_or(|next| next.base > batch.last) {
+                self.written.insert(at, batch);
+            }
+        }
+        Ok(())
     }
 
     fn check_bounds(&self, log: &Log, ended_by: Option<Crash>, report: &RecoveryReport) -> Check {

@@ -116,6 +116,8 @@ pub struct Partition {
     pub doubts: Vec<Doubt>,
     /// Gaps that somebody was told of.
     pub gaps: Vec<(i64, i64)>,
+    /// What a power loss has taken. A copy of the log may have it.
+    pub lost: Vec<Written>,
     /// What a killed process was cutting off. It may not have been on disk that it is gone.
     pub ghosts: Vec<Written>,
 }
@@ -139,6 +141,7 @@ impl Partition {
             producers: [UNKNOWN; PRODUCERS],
             doubts: Vec::new(),
             gaps: Vec::new(),
+            lost: Vec::new(),
             ghosts: Vec::new(),
         }
     }

@@ -919,6 +919,12 @@ impl World {
         // Records that had been deleted may have come back by a crash; the copy begins where it did.
         let partition = &mut self.partitions[n];
         partition.start = log.log_start_offset().0.clamp(partition.start, partition.largest_start.max(partition.start));
+        self.disk.hold(true);
+        let regained = partition.regain(&log);
+        self.disk.hold(false);
+        if !self.disk.is_dead() {
+            regained.map_err(|what| Halt::Violation(format!("partition {n} after a move: {what}")))?;
+        }
         let appended = if meanwhile { self.append(n, 2, 2, false) } else { Ok(()) };
         manager.finish_exchange(exchange);
         appended

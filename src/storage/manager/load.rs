@@ -309,7 +309,8 @@ impl LogManager {
             recovery_point: job.noted.recovery_point.unwrap_or_default(),
             gaps_up_to: job.noted.cleaned_offset.unwrap_or_default(),
             clean_shutdown: job.clean_shutdown,
-            damage: hosted.damage,
+            // What a copy lacks is copied again: with a gap it would take the place of a log that has the records.
+            damage: if job.is_future { DamagePolicy::CutOff } else { hosted.damage },
             producers: *self.producers.read(),
             progress: Some(Arc::new(move |step| events(LoadEvent::Recovering { partition: &recovering, step }))),
             on_failure: Some(self.failure_handler(partition, dir)),

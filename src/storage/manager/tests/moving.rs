@@ -394,6 +394,32 @@ fn the_checkpoints_follow_a_moved_log_that_is_cut() {
     assert_eq!(node.text(&format!("b/{RECOVERY_POINTS}")), "0\n1\nt 0 5\n");
 }
 
+/// A power loss took records out of the copy of a lone replica. It was kept with a gap, as a log would be that nobody else has, and took
+/// the place of the one that had them.
+#[test]
+fn what_a_copy_has_lost_is_copied_again() {
+    let node = node();
+    let (manager, _) = node.start();
+    let log = fill(&node, &manager);
+    let before = kept(&log);
+    let path = node.path("b");
+    let logs = manager.create_future(&partition("t", 0), path.to_str().unwrap()).unwrap().unwrap();
+    while logs.future.copy_from(&logs.current).unwrap() > 0 {}
+    let segments = logs.future.segments();
+    let lost = logs.future.dir().join(format!("{:020}.log", segments[1].base_offset.0));
+    assert!(segments.len() > 3);
+    drop((log, logs, manager));
+    fs::File::options().write(true).open(lost).unwrap().set_len(0).unwrap();
+
+    let node = node.reborn();
+    let manager = node.open();
+    manager.load(&|_, _| Some(HostedPartition { config: config(), ..hosted() }), Arc::new(|_| {}));
+    move_to(&node, &manager, "b").unwrap();
+    let moved = manager.get(&partition("t", 0)).unwrap();
+    assert_eq!(manager.directory_of(&partition("t", 0)), Some(node.ids[1]));
+    assert_eq!(kept(&moved), before);
+}
+
 /// The process dies at each change of the disk that a move makes. The log is always there, whole and once, and the move
 /// goes on.
 #[test]
