@@ -347,8 +347,9 @@ fn short_cases(power_losses: u64, most_at_a_site: usize) -> (Vec<Case>, BTreeSet
             let at = change;
             change += u64::from(site.call.is_change());
             let (is_change, needs_room) = (site.call.is_change(), site.call.needs_room());
-            // Several directories are loaded side by side: which call comes when is another each time.
-            if !(world.has_several_directories() && site.activity.starts_with("start")) {
+            // Several directories are loaded and closed side by side: which call comes when is another each time.
+            let is_side_by_side = site.activity.starts_with("start") || site.activity == "shutdown";
+            if !(world.has_several_directories() && is_side_by_side) {
                 sites.insert(site.clone());
             }
             if site.call == Call::Rename && site.file.ends_with(".deleted") {

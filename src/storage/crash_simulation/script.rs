@@ -429,6 +429,7 @@ pub fn short() -> Vec<(&'static str, Role, Vec<Step>)> {
                 Move { partition: p },
                 append(2, 2),
                 Copy { partition: p },
+                Flush { partition: p },
                 append(3, 1),
                 FlushLater { partition: p },
                 HandOver { partition: p, meanwhile: true },
