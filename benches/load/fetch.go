@@ -6,28 +6,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // fetch reads the whole topic on each of several connections, with a Java consumer's limits.
 func fetch(ctx context.Context, o options) (map[string]any, error) {
-	c, err := kgo.NewClient(kgo.SeedBrokers(o.bootstrap))
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	ends, err := kadm.NewClient(c).ListEndOffsets(ctx, o.topic)
-	if err == nil {
-		err = ends.Error()
-	}
+	ends, err := endOffsets(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	end := map[int32]int64{}
-	ends.Each(func(offset kadm.ListedOffset) { end[offset.Partition] = offset.Offset })
+	for partition, offset := range ends {
+		end[partition] = offset.EpochOffset().Offset
+	}
 
 	type outcome struct {
 		bytes int64
