@@ -1,9 +1,9 @@
 //! `LogCleaner`: compaction, on threads of its own.
 //!
 //! Each thread looks at all logs with `cleanup.policy=compact`, takes the dirtiest of those that are due, cleans it, and
-//! looks again; if none is due it waits for `log.cleaner.backoff.ms`. After each look retention is applied to all of them: what removes
-//! segments from one log comes from one place, or it would have to wait for the other. How far each log is cleaned is kept in its directory's
-//! `cleaner-offset-checkpoint`.
+//! looks again; if none is due it waits for `log.cleaner.backoff.ms`. After each look retention is applied to all of
+//! them: what removes segments from one log comes from one place, or it would have to wait for the other. How far each log
+//! is cleaned is kept in its directory's `cleaner-offset-checkpoint`.
 //!
 //! | a cleaning ends by | the log |
 //! |---|---|

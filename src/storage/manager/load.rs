@@ -323,28 +323,10 @@ impl LogManager {
             let done = "gave it the id of the topic of this name: nobody else has its records";
             report.repairs.push(Repair { file: partition_metadata::FILE_NAME.to_owned(), found, done });
         }
-        if let Some(offset) = job.noted.cleaned_offset {
-            let is_compacted = log.config().cleanup_policy.compact;
-            match (Offset(0)..=log.log_end_offset()).contains(&offset) {
-                true => log.restore_cleaned_offset(offset),
-                false if is_compacted => {
-                    warn!(%partition, cleaned = %offset, log_end_offset = %log.log_end_offset(), "the log is not clean as far as was noted; cleaning all of it");
-                }
-                // Nobody goes by it, and the next checkpoint is without it.
-                false => debug!(%partition, cleaned = %offset, "the log was never cleaned so far"),
-            }
-        }
-        self.follow_truncations(&log, dir);
-        warn_of_repairs(partition, &report);
+        self.take_in(dir, job.noted, &log, &report);
         if !report.repairs.is_empty() {
             loading.repaired.lock().entry(partition.clone()).or_default().push(dir.id);
         }
-        let on_disk = job.noted.recovery_point.unwrap_or_default();
-        if log.log_end_offset() < on_disk {
-            warn!(%partition, log_end_offset = %log.log_end_offset(), %on_disk,
-                "the log ends before what was on disk: records are lost");
-        }
-        dir.log_count.fetch_add(1, Ordering::Relaxed);
         let opened = HostedLog { log, topic_id, dir: dir.clone() };
         if job.is_future {
             info!(%partition, path = %path.display(), log_end_offset = %opened.log.log_end_offset(), "a move of the log goes on");
@@ -357,6 +339,35 @@ impl LogManager {
         }
         let loaded = loading.loaded.fetch_add(1, Ordering::Relaxed) + 1;
         (loading.events)(LoadEvent::Loaded { partition, report: &report, loaded, total: loading.total });
+    }
+
+    /// What a log is given that was just opened, and what is told of it.
+    pub(super) fn take_in(
+        self: &Arc<Self>,
+        dir: &Arc<LogDir>,
+        noted: NotedOffsets,
+        log: &Arc<Log>,
+        report: &RecoveryReport,
+    ) {
+        let partition = log.topic_partition();
+        let log_end_offset = log.log_end_offset();
+        if let Some(cleaned) = noted.cleaned_offset {
+            match (Offset(0)..=log_end_offset).contains(&cleaned) {
+                true => log.restore_cleaned_offset(cleaned),
+                false if log.config().cleanup_policy.compact => {
+                    warn!(%partition, %cleaned, %log_end_offset, "the log is not clean as far as was noted; cleaning all of it");
+                }
+                // Nobody goes by it, and the next checkpoint is without it.
+                false => debug!(%partition, %cleaned, "the log was never cleaned so far"),
+            }
+        }
+        self.follow_truncations(log, dir);
+        warn_of_repairs(partition, report);
+        let on_disk = noted.recovery_point.unwrap_or_default();
+        if log_end_offset < on_disk {
+            warn!(%partition, %log_end_offset, %on_disk, "the log ends before what was on disk: records are lost");
+        }
+        dir.log_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whose log it is where the file that says so is missing or damaged: that of the topic of this name, if there is no other replica to

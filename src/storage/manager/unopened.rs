@@ -20,7 +20,6 @@ use std::sync::atomic::Ordering;
 use tracing::{error, info, warn};
 
 use super::directory::LogDir;
-use super::load::warn_of_repairs;
 use super::{CreateError, HostedLog, LogManager, NewLog, Stage};
 use crate::storage::background::Lane;
 use crate::storage::directory_name::{DirectoryKind, name_for};
@@ -218,11 +217,9 @@ impl LogManager {
                 match concerns_file(source) {
                     true => {
                         let mut logs = self.logs.write();
-                        logs.unopened
-                            .entry(topic_partition.clone())
-                            .or_default()
-                            .iter_mut()
-                            .for_each(|log| log.lacks_room = false);
+                        if let Some(found) = logs.unopened.get_mut(topic_partition) {
+                            found.iter_mut().for_each(|log| log.lacks_room = false);
+                        }
                         error!(partition = %topic_partition, %error, "the partition's log cannot be opened: it is offline until this is put \
                         right and the broker started again")
                     }
@@ -231,12 +228,7 @@ impl LogManager {
                 return Err(unopened());
             }
         };
-        if let Some(offset) = noted.cleaned_offset.filter(|offset| *offset <= log.log_end_offset()) {
-            log.restore_cleaned_offset(offset);
-        }
-        self.follow_truncations(&log, &dir);
-        warn_of_repairs(topic_partition, &report);
-        dir.log_count.fetch_add(1, Ordering::Relaxed);
+        self.take_in(&dir, noted, &log, &report);
         info!(partition = %topic_partition, path = %log.dir().display(), "there is room to open the partition's log");
         let mut logs = self.logs.write();
         logs.unopened.remove(topic_partition);
