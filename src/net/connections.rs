@@ -280,3 +280,44 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::ListenerInfo;
+    use super::*;
+    use crate::config::SecurityProtocol;
+
+    /// How long a connection has been idle is known to a sweep.
+    #[tokio::test]
+    async fn those_that_have_been_idle_longest_are_closed_first() {
+        let limits = |total| ConnectionLimits {
+            total,
+            by_listener: vec![ListenerLimits { connections: 100, creation_rate: 0 }],
+            per_ip: 100,
+            per_ip_overrides: HashMap::new(),
+            host_addresses: BTreeMap::new(),
+            creation_rate: 0,
+            protected_listener: None,
+            max_idle: None,
+        };
+        let connections = Connections::new(limits(10));
+        let listener = ListenerInfo { name: "PLAINTEXT".to_owned(), security_protocol: SecurityProtocol::Plaintext };
+        let listener = Arc::new(listener);
+        let address = "127.0.0.1:1".parse().unwrap();
+        let mut all = Vec::new();
+        for id in 0..5 {
+            let context = Arc::new(ConnectionContext::new(id, listener.clone(), address, address));
+            all.push(connections.admit(context, 0, || Duration::from_secs(id)).await.unwrap());
+        }
+        for (seconds, active) in [(10, 1), (11, 0), (12, 3)] {
+            all[active].context().control.mark_active();
+            connections.sweep(Duration::from_secs(seconds));
+        }
+        // 2 and 4 have not been active since they came.
+        for (total, closed) in [(4, &[2][..]), (2, &[1, 2, 4]), (1, &[0, 1, 2, 4])] {
+            connections.set_limits(limits(total));
+            let is_told = |id: &usize| all[*id].context().control.command() == Some(Command::Excess);
+            assert_eq!((0..5).filter(is_told).collect::<Vec<_>>(), closed);
+        }
+    }
+}
