@@ -21,10 +21,12 @@ mod copying;
 pub(super) mod epochs;
 mod flush;
 mod handover;
+pub(super) mod producers;
 pub(super) mod read;
 mod retention;
 #[cfg(test)]
 mod tests;
+mod truncation;
 
 use std::collections::VecDeque;
 use std::io;

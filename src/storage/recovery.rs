@@ -51,9 +51,9 @@ use parking_lot::{Mutex, RwLock};
 use crate::storage::file_cache::Directory;
 use crate::storage::file_name::{FileState, MAX_BASE_OFFSET};
 use crate::storage::leader_epochs::{self, LeaderEpochFileCache};
-use crate::storage::log::change::{producers_start, replay_producers};
 use crate::storage::log::cleaning::Cleaning;
 use crate::storage::log::epochs::LeaderEpochs;
+use crate::storage::log::producers::{producers_start, replay_producers};
 use crate::storage::log::{
     ActiveSegment, Log, LogContext, LogOffsetMetadata, LogOpenError, LogParams, Markers, Noted, OPEN, ReadError, Wait,
     Writer,
