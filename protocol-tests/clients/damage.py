@@ -48,7 +48,7 @@ PARTITIONS = {
     "no-index": Damage("a sealed segment has no `.index`", "rebuilt"),
     "no-active-index": Damage("the last segment has no `.index`", "rebuilt"),
     "no-timeindex": Damage("a sealed segment has no `.timeindex`", ("an empty one", "rebuilt")),
-    "empty-timeindex": Damage("a sealed segment has an empty `.timeindex`", ("left so", "rebuilt"), left=("00000000000000000000.timeindex", "")),
+    "empty-timeindex": Damage("a sealed segment has an empty `.timeindex`", ("left so", "rebuilt")),
     "index-odd-size": Damage("the `.index` of a sealed segment has 3 bytes more", "rebuilt"),
     "index-garbage": Damage("the `.index` of a sealed segment is garbage", ("unnoticed", "rebuilt")),
     "index-of-other-segment": Damage("a sealed segment has the `.index` of another one", ("unnoticed", "rebuilt")),

@@ -71,17 +71,25 @@ struct State<E> {
     tail: Vec<E>,
     /// The last entry of all.
     last: Option<E>,
+    /// The file has zeros behind those.
+    has_zeros: bool,
+}
+
+impl<E> State<E> {
+    fn of_file(on_file: Option<u32>, last: Option<E>) -> State<E> {
+        State { on_file, tail: Vec::new(), last, has_zeros: false }
+    }
 }
 
 impl<E: Entry> IndexFile<E> {
     /// An index that is on disk; it is looked at when it is first used.
     pub fn existing(file: Arc<CachedFile>) -> IndexFile<E> {
-        IndexFile { file, state: RwLock::new(State { on_file: None, tail: Vec::new(), last: None }) }
+        IndexFile { file, state: RwLock::new(State::of_file(None, None)) }
     }
 
     /// An index without entries. Its file is made, or emptied, by [`IndexFile::reset`].
     pub fn new(file: Arc<CachedFile>) -> IndexFile<E> {
-        IndexFile { file, state: RwLock::new(State { on_file: Some(0), tail: Vec::new(), last: None }) }
+        IndexFile { file, state: RwLock::new(State::of_file(Some(0), None)) }
     }
 
     pub fn file(&self) -> &Arc<CachedFile> {
@@ -91,7 +99,7 @@ impl<E: Entry> IndexFile<E> {
     /// Removes all entries, in memory and on file.
     pub fn reset(&self) -> io::Result<()> {
         self.file.get()?.set_len(0)?;
-        *self.state.write() = State { on_file: Some(0), tail: Vec::new(), last: None };
+        *self.state.write() = State::of_file(Some(0), None);
         Ok(())
     }
 
@@ -101,7 +109,7 @@ impl<E: Entry> IndexFile<E> {
         assert!(built.tail.is_empty(), "it was written out");
         let mut state = self.state.write();
         self.file.reopen();
-        *state = State { on_file: built.on_file, tail: Vec::new(), last: built.last };
+        *state = State::of_file(built.on_file, built.last);
     }
 
     /// Looks at the file if that was not done yet.
@@ -114,11 +122,11 @@ impl<E: Entry> IndexFile<E> {
         if len % E::SIZE as u64 != 0 || len / E::SIZE as u64 > u64::from(u32::MAX) {
             return Err(IndexError::Corrupt(format!("{len} bytes are no whole number of entries of {}", E::SIZE)));
         }
-        let (count, last) = whole_entries::<E>(&*file, (len / E::SIZE as u64) as u32, wait)?;
+        let in_file = (len / E::SIZE as u64) as u32;
+        let (count, last) = whole_entries::<E>(&*file, in_file, wait)?;
         let mut state = self.state.write();
         if state.on_file.is_none() {
-            state.last = last;
-            state.on_file = Some(count);
+            *state = State { has_zeros: count < in_file, ..State::of_file(Some(count), last) };
         }
         Ok(())
     }
@@ -133,6 +141,20 @@ impl<E: Entry> IndexFile<E> {
     pub fn last(&self, wait: Wait) -> Result<Option<E>, IndexError> {
         self.load(wait)?;
         Ok(self.state.read().last)
+    }
+
+    /// The one before the last entry.
+    pub fn last_but_one(&self, wait: Wait) -> Result<Option<E>, IndexError> {
+        match self.count(wait)?.checked_sub(2) {
+            Some(n) => self.get(n, wait),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether zeros were found behind the entries, which [`Self::trim`] leaves none of.
+    pub fn has_zeros(&self, wait: Wait) -> Result<bool, IndexError> {
+        self.load(wait)?;
+        Ok(self.state.read().has_zeros)
     }
 
     /// Adds an entry, whose key is larger than all before: asserted, as only a broken log could try anything else.
@@ -183,6 +205,7 @@ impl<E: Entry> IndexFile<E> {
             file.set_len(len)?;
             self.file.written();
         }
+        self.state.write().has_zeros = false;
         Ok(())
     }
 
@@ -205,9 +228,7 @@ impl<E: Entry> IndexFile<E> {
             None => None,
         };
         let mut state = self.state.write();
-        state.tail.clear();
-        state.on_file = Some(kept);
-        state.last = last;
+        *state = State::of_file(Some(kept), last);
         file.set_len(u64::from(kept) * E::SIZE as u64)?;
         self.file.written();
         Ok(())

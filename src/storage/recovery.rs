@@ -203,8 +203,9 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
     recovery.load_segments(&found)?;
     recovery.check_segments()?;
     let log_start_offset = recovery.settle_bounds()?;
-    let sealed = recovery.segments.split_last().map_or(&[][..], |(_, sealed)| sealed);
-    sealed.iter().for_each(|segment| segment.end_before(Some(recovery.log_end_offset)));
+    for (segment, next) in recovery.segments.iter().zip(&recovery.segments[1..]) {
+        segment.end_before(next.base_offset(), recovery.log_end_offset);
+    }
     recovery.settle_epochs(log_start_offset)?;
     let producers = recovery.load_producers(log_start_offset)?;
     recovery.sync_names()?;

@@ -200,7 +200,7 @@ impl LogSegment {
 
     /// Whether the indexes can be added to if the segment ends at `end`.
     pub fn has_sound_indexes(&self, end: Offset) -> io::Result<bool> {
-        let last = self.check_indexes().and_then(|()| self.offset_index.last(Wait::ForDisk));
+        let last = self.check_indexes(Some(end)).and_then(|()| self.offset_index.last(Wait::ForDisk));
         match last {
             Ok(last) => Ok(!self.distrusts_index() && last.is_none_or(|last| last.offset < end)),
             Err(IndexError::Corrupt(_)) => Ok(false),
@@ -208,8 +208,9 @@ impl LogSegment {
         }
     }
 
-    /// Whether the indexes can be those of this segment: all their entries ascend and lie within it.
-    pub fn check_indexes(&self) -> Result<(), IndexError> {
+    /// Whether the indexes can be those of this segment, which ends at `end`, if that is known: all their entries ascend and lie
+    /// within it.
+    pub fn check_indexes(&self, end: Option<Offset>) -> Result<(), IndexError> {
         let size = self.size();
         let corrupt = |reason: &str| Err(IndexError::Corrupt(reason.to_owned()));
         let mut last: Option<OffsetPosition> = None;
@@ -234,7 +235,7 @@ impl LogSegment {
         if size == 0 && last.is_some() {
             return corrupt("the time index of an empty segment has entries");
         }
-        Ok(())
+        self.time_index.complete_last(end, Wait::ForDisk).map(drop)
     }
 
     /// The inner error says why the transaction index cannot be right.

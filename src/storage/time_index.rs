@@ -6,7 +6,8 @@
 //! | 8 | 4 | last offset of the batch that has it, minus the segment's base offset |
 //!
 //! Timestamps ascend strictly: a stretch of records with none larger than before adds no entry. When a segment is rolled
-//! or closed its largest timestamp is added, so that the last entry tells the age of a sealed segment.
+//! or closed its largest timestamp is added, so that the last entry tells the age of a sealed segment. Records are deleted by
+//! it, so that it is believed only if it can be right.
 
 use std::io;
 use std::sync::Arc;
@@ -89,6 +90,28 @@ impl TimeIndex {
 
     pub fn last(&self, wait: Wait) -> Result<Option<TimestampEntry>, IndexError> {
         self.entries.last(wait)?.map(|entry| self.entry(entry)).transpose()
+    }
+
+    /// As [`Self::last`], of an index that was completed: an error if that cannot be the largest timestamp of a segment whose
+    /// offsets are below `end`.
+    pub fn complete_last(&self, end: Option<Offset>, wait: Wait) -> Result<Option<TimestampEntry>, IndexError> {
+        let corrupt = |reason: &str| Err(IndexError::Corrupt(reason.to_owned()));
+        if self.entries.has_zeros(wait)? {
+            return corrupt("the time index ends in zeros");
+        }
+        // A single entry of zeros says no more than none.
+        let says_something = |last: &TimestampEntry| last.timestamp != 0 || last.offset != self.base_offset;
+        let Some(last) = self.last(wait)?.filter(says_something) else { return Ok(None) };
+        if last.timestamp <= NO_TIMESTAMP || end.is_some_and(|end| last.offset >= end) {
+            return corrupt("the last entry of the time index is of no record in the segment");
+        }
+        let before = self.entries.last_but_one(wait)?.map(|entry| self.entry(entry)).transpose()?;
+        match before {
+            Some(before) if before.timestamp >= last.timestamp || before.offset > last.offset => {
+                corrupt("the last entries of the time index do not ascend")
+            }
+            Some(_) | None => Ok(Some(last)),
+        }
     }
 
     pub fn count(&self, wait: Wait) -> Result<u32, IndexError> {

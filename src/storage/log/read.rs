@@ -171,7 +171,7 @@ impl Log {
     }
 
     /// Does `act`. Afterwards, if an index of the segment is known to lie, a new one is made.
-    fn watching<T>(&self, segment: &Arc<LogSegment>, act: impl FnOnce() -> T) -> T {
+    pub(super) fn watching<T>(&self, segment: &Arc<LogSegment>, act: impl FnOnce() -> T) -> T {
         let done = act();
         if segment.distrusts_index() {
             self.rebuild_indexes_later(segment);

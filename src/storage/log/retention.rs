@@ -70,7 +70,7 @@ impl Log {
             size: segment.size(),
         };
         let extents: Vec<_> = segments.iter().zip(ends).map(extent).collect();
-        let largest_timestamp_ms = |n: usize| segments[n].largest_timestamp_ms();
+        let largest_timestamp_ms = |n: usize| self.watching(&segments[n], || segments[n].largest_timestamp_ms());
         let (start, config) = (self.log_start_offset(), self.config.load());
         retention::deletable(&extents, start, high_watermark, &config, now_ms, largest_timestamp_ms)
     }

@@ -109,7 +109,7 @@ impl Log {
                 active.sync_all()?;
             }
         }
-        active.end_before(None);
+        active.take_more();
         active.resume_reserving();
         self.start_writing(writer, position);
         self.epochs.lock().truncate_from_end(end);

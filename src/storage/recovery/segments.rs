@@ -235,9 +235,9 @@ impl Recovery<'_> {
             self.lost_txn_indexes.insert(segment.base_offset());
         }
         let mut checked = self.scan(&segment, start, total, self.params.damage)?;
-        if last_named(&segment)?.is_some_and(|named| named >= checked.next_offset) {
+        if let Some(kind) = names_what_is_behind(&segment, &checked)? {
             // What is appended next would have to be named behind it.
-            let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
+            let file = FileName::new(segment.base_offset(), kind);
             self.repaired(file, "its last entry names an offset behind the segment's end", "built the indexes anew");
             let start = self.start_over(&segment, floor)?;
             checked = self.scan(&segment, start, 0, self.params.damage)?;
@@ -271,16 +271,18 @@ impl Recovery<'_> {
     /// After an orderly end all but the stretch behind the last index entry was looked at when it was appended.
     fn start_by_index(&mut self, segment: &Arc<LogSegment>, floor: Offset) -> io::Result<Start> {
         let start = match self.last_indexed(segment) {
-            Ok(Some(start)) if names_a_batch(segment, start)? => return Ok(start),
-            Ok(Some(_)) => Some("its last entry points to no batch".to_owned()),
+            Ok(Some(start)) if !names_a_batch(segment, start)? => {
+                Some((FileKind::OffsetIndex, "its last entry points to no batch".to_owned()))
+            }
+            Ok(Some(_)) if lacks_times(segment)? => Some((FileKind::TimeIndex, "it has no entries".to_owned())),
+            Ok(Some(start)) => return Ok(start),
             Ok(None) => None,
-            Err(IndexError::Corrupt(reason)) => Some(reason),
+            Err(IndexError::Corrupt(reason)) => Some((FileKind::OffsetIndex, reason)),
             Err(IndexError::Io(error)) => return Err(error),
             Err(IndexError::WouldBlock) => unreachable!("it was told to wait"),
         };
-        if let Some(reason) = start {
-            let file = FileName::new(segment.base_offset(), FileKind::OffsetIndex);
-            self.repaired(file, reason, "built the indexes anew");
+        if let Some((kind, reason)) = start {
+            self.repaired(FileName::new(segment.base_offset(), kind), reason, "built the indexes anew");
         }
         self.start_over(segment, floor)
     }
@@ -291,7 +293,7 @@ impl Recovery<'_> {
             let is_missed = segment.size() > 0;
             return if is_missed { Err(IndexError::Corrupt("missing".to_owned())) } else { Ok(None) };
         }
-        segment.check_indexes()?;
+        segment.check_indexes(None)?;
         let offset = segment.base_offset();
         let last = segment.offset_index().last(Wait::ForDisk)?;
         // The last entry of the time index was made when the log was closed: it covers everything.
@@ -572,6 +574,23 @@ fn names_a_batch(segment: &LogSegment, start: Start) -> io::Result<bool> {
         Err(ScanError::Damaged { .. }) => Ok(false),
         Err(error) => Err(error.into_io()),
     }
+}
+
+/// Whether there are timestamps of which the time index, which was completed when the log was closed, knows nothing.
+fn lacks_times(segment: &LogSegment) -> io::Result<bool> {
+    let last = segment.time_index().complete_last(None, Wait::ForDisk).map_err(IndexError::into_io)?;
+    Ok(last.is_none() && segment.max_timestamp().map_err(IndexError::into_io)?.is_some_and(|max| max.timestamp > 0))
+}
+
+/// The index whose last entry names an offset behind what was found in the segment.
+fn names_what_is_behind(segment: &LogSegment, checked: &Checked) -> io::Result<Option<FileKind>> {
+    if last_named(segment)?.is_some_and(|named| named >= checked.next_offset) {
+        return Ok(Some(FileKind::OffsetIndex));
+    }
+    let last = segment.time_index().last(Wait::ForDisk).map_err(IndexError::into_io)?;
+    // Of damage at the end it may name what was there.
+    let is_behind = checked.damaged.is_empty() && last.is_some_and(|last| last.offset >= checked.next_offset);
+    Ok(is_behind.then_some(FileKind::TimeIndex))
 }
 
 /// The offset that the last entry of the offset index names. That of an index from before a power loss, or of an older

@@ -61,6 +61,20 @@ fn sound_directories_open_as_in_kafka() {
         "share",
     ] {
         check_all(name, DamagePolicy::KeepReadable, |_, kafkas| Some(kafkas));
+        check_indexes_are_believed(name);
+    }
+}
+
+/// All of Kafka's indexes are asked how they end.
+fn check_indexes_are_believed(name: &str) {
+    let fixture = Fixture::unpack(name);
+    for (dir, wanted) in expected(name).into_iter().filter(|(dir, _)| fixture.data().join(dir).exists()) {
+        let (log, report) = fixture.open(&context(), &wanted.partition, DamagePolicy::KeepReadable);
+        assert_eq!(report.repairs, [], "{dir}");
+        for segment in log.segments.load().iter() {
+            segment.max_timestamp().unwrap();
+            assert!(!segment.distrusts_index(), "{dir}: {segment:?}");
+        }
     }
 }
 

@@ -54,7 +54,8 @@ pub(super) struct Damage {
     asked_from: AtomicU64,
     asked: AtomicU32,
     checked_from: AtomicU64,
-    /// Where the log ended when it was opened, in a segment that took no more then; 0 in others.
+    /// Where the next segment began, and the log ended, when it was opened, of a segment that took no more then; 0 of others.
+    next_base_offset: AtomicI64,
     log_end_offset: AtomicI64,
 }
 
@@ -105,9 +106,20 @@ impl LogSegment {
         Readable { segment: self, changes: self.damage.changes.load(Ordering::Acquire), scan }
     }
 
-    /// Tells where the log ends of which this is a segment that takes no more. `None`: it takes more, from now on.
-    pub fn end_before(&self, log_end_offset: Option<Offset>) {
-        self.damage.log_end_offset.store(log_end_offset.map_or(0, |end| end.0), Ordering::Release);
+    /// Tells where the next segment begins and the log ends of which this is a segment that takes no more, and that is trusted.
+    pub fn end_before(&self, next_base_offset: Offset, log_end_offset: Offset) {
+        self.damage.next_base_offset.store(next_base_offset.0, Ordering::Release);
+        self.damage.log_end_offset.store(log_end_offset.0, Ordering::Release);
+    }
+
+    /// It takes more, from now on.
+    pub fn take_more(&self) {
+        self.end_before(Offset(0), Offset(0));
+    }
+
+    /// Where the next segment begins, if this one is trusted as it was found.
+    pub fn trusted_below(&self) -> Option<Offset> {
+        Some(Offset(self.damage.next_base_offset.load(Ordering::Acquire))).filter(|next| *next > Offset(0))
     }
 
     /// What is to be looked at before the bytes `from..to` are sent, where a batch begins at `from`.

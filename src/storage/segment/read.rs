@@ -54,12 +54,19 @@ impl LogSegment {
         if let MaxTimestamp::Known(known) = *self.max_timestamp.lock() {
             return Ok(known);
         }
-        let max = match self.last_by_time()? {
+        let as_index_error = |error| match error {
+            ReadError::Io(error) => IndexError::Io(error),
+            error => IndexError::Corrupt(error.to_string()),
+        };
+        let max = match self.last_by_time(Wait::ForDisk).map_err(as_index_error)? {
             // Either no record has a timestamp, or the index was lost or lies.
-            None if self.size() > 0 => self.find_max_timestamp().map_err(|error| match error {
-                ReadError::Io(error) => IndexError::Io(error),
-                error => IndexError::Corrupt(error.to_string()),
-            })?,
+            None if self.size() > 0 => {
+                let found = self.find_max_timestamp().map_err(as_index_error)?;
+                if found.is_some_and(|max| max.timestamp > 0) && self.trusted_below().is_some() {
+                    self.distrust("the time index has no entries");
+                }
+                found
+            }
             last => last,
         };
         let mut known = self.max_timestamp.lock();
@@ -71,23 +78,37 @@ impl LogSegment {
     }
 
     /// The time index's last entry; none if it lies.
-    fn last_by_time(&self) -> Result<Option<TimestampEntry>, IndexError> {
+    fn last_by_time(&self, wait: Wait) -> Result<Option<TimestampEntry>, ReadError> {
         if self.distrusts_index() {
             return Ok(None);
         }
-        match self.time_index.last(Wait::ForDisk) {
-            Err(IndexError::Corrupt(reason)) => {
-                self.distrust(&reason);
-                Ok(None)
+        let reason = match self.time_index.complete_last(None, wait) {
+            Ok(Some(last)) => {
+                let is_within = self.trusted_below().is_none_or(|next| last.offset < next);
+                // Or it is the name of the next segment that is wrong.
+                if is_within || self.holds(last.offset, wait)? {
+                    return Ok(Some(last));
+                }
+                "the last entry of the time index is of no record in the segment".to_owned()
             }
-            last => last,
-        }
+            Ok(None) => return Ok(None),
+            Err(IndexError::Corrupt(reason)) => reason,
+            Err(error) => return Err(self.index_damaged(error)),
+        };
+        self.distrust(&reason);
+        Ok(None)
+    }
+
+    /// Whether there is a batch with this offset.
+    fn holds(&self, offset: Offset, wait: Wait) -> Result<bool, ReadError> {
+        let batch = self.find(offset, self.size(), wait)?;
+        Ok(batch.is_some_and(|batch| batch.base_offset <= offset))
     }
 
     /// The largest timestamp by the time index, and by the batches behind its last entry.
     pub fn find_max_timestamp(&self) -> Result<Option<TimestampEntry>, ReadError> {
         let end = self.size();
-        let mut max = self.last_by_time().map_err(|error| self.index_damaged(error))?;
+        let mut max = self.last_by_time(Wait::ForDisk)?;
         let from = match max {
             Some(entry) => self.find(entry.offset, end, Wait::ForDisk)?.map_or(end, |batch| batch.position),
             None => 0,

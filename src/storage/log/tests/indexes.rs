@@ -195,3 +195,134 @@ fn a_missing_index_is_there_when_it_is_whole() {
         log.close().unwrap();
     }
 }
+
+/// A log of full segments of ten batches of two records each, closed in order. The second batch of each segment is its latest, or
+/// the last one.
+fn closed_with_times(fixture: &Fixture, is_last_latest: bool) -> Arc<Log> {
+    let log = fixture.open();
+    for n in 0..50 {
+        let peak = if !is_last_latest && n % 10 == 1 { 100 } else { 0 };
+        append(&log, batch(2, 100, n * 10 + peak));
+        if n % 10 == 9 && n < 49 {
+            log.roll().unwrap();
+        }
+    }
+    log.close().unwrap();
+    log
+}
+
+/// What a disk may make of the end of a time index, of a segment of 20 offsets, so that it cannot be right.
+fn lies(whole: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let last = whole.len() - 12;
+    let with = |change: &dyn Fn(&mut [u8])| {
+        let mut bytes = whole.to_vec();
+        change(&mut bytes[last..]);
+        bytes
+    };
+    let and = |entry: [u8; 12]| [whole, &entry].concat();
+    let mut lies = vec![
+        ("no entries", Vec::new()),
+        ("nothing but zeros", vec![0; whole.len()]),
+        ("a last entry of zeros", with(&|entry| entry.fill(0))),
+        ("zeros behind", [whole, &[0; 24]].concat()),
+        ("garbage behind", and([0xa5; 12])),
+        ("garbage of high bits behind", and([0x5a; 12])),
+        ("an odd end", [whole, b"odd"].concat()),
+        ("a negative time", with(&|entry| entry[0] |= 0x80)),
+        ("a negative offset", with(&|entry| entry[8] |= 0x80)),
+        ("an offset behind the segment", with(&|entry| entry[11] = 20)),
+    ];
+    if whole.len() > 12 {
+        let before = whole[last - 12..last].to_vec();
+        lies.push(("the time before", with(&|entry| entry[..8].copy_from_slice(&before[..8]))));
+        lies.push((
+            "an offset below the one before",
+            with(&|entry| entry[8..].copy_from_slice(&[0, 0, 0, before[11] - 1])),
+        ));
+    }
+    lies
+}
+
+/// It was believed: for ListOffsets, and for how old a segment is. By a timestamp that is too small records were deleted that were
+/// to stay, by one that is too large they stayed for ever, as in Kafka.
+#[test]
+fn the_last_entry_of_a_time_index_is_believed_if_it_can_be_right() {
+    for is_last_latest in [true, false] {
+        for liar in [0, 20, 60, 80] {
+            let config = TopicConfig { index_interval_bytes: 200, retention_ms: 1000, ..Default::default() };
+            let fixture = Fixture::with(config);
+            let dir = closed_with_times(&fixture, is_last_latest).dir();
+            let path = dir.join(format!("{liar:020}.timeindex"));
+            let whole = std::fs::read(&path).unwrap();
+            for (what, lie) in lies(&whole) {
+                let what = format!("{is_last_latest} {liar} {what}");
+                std::fs::write(&path, &lie).unwrap();
+                let context = fixture.context();
+                let capture = LogCapture::start();
+                let (log, report) = Log::open(&context, fixture.params()).unwrap();
+                let max = if is_last_latest { (491, Offset(99)) } else { (511, Offset(83)) };
+                let found = log.max_timestamp_offset().unwrap().map(|found| (found.timestamp, found.offset));
+                assert_eq!(found, Some(max), "{what}");
+                for at in 0..50 {
+                    let found = log.offset_for_timestamp(at * 10 + 1).unwrap().unwrap();
+                    assert!(found.timestamp > at * 10 && found.offset <= Offset(at * 2 + 1), "{what}: {at} {found:?}");
+                }
+                assert_eq!(log.offset_for_timestamp(max.0 + 1).unwrap(), None, "{what}");
+                // The last segment is seen to by the start.
+                let told = capture.take().iter().filter(|event| event.level <= tracing::Level::WARN).count();
+                assert_eq!(
+                    (told, report.repairs.len()),
+                    if liar == 80 { (0, 1) } else { (1, 0) },
+                    "{what}: {report:?}"
+                );
+                context.background.run_pending(Duration::ZERO);
+                log.close().unwrap();
+                assert_eq!(std::fs::read(&path).unwrap(), whole, "{what}");
+                let (log, report) = Log::open(&fixture.context(), fixture.params()).unwrap();
+                log.max_timestamp_offset().unwrap();
+                assert_eq!((capture.take().len(), report.repairs), (0, vec![]), "{what}");
+                log.close().unwrap();
+
+                // By their age the segments go one by one, when it is time.
+                std::fs::write(&path, &lie).unwrap();
+                let context = fixture.context();
+                let (log, _) = Log::open(&context, fixture.params()).unwrap();
+                let latest = |segment: i64| segment * 100 + if is_last_latest { 91 } else { 111 };
+                for segment in 0..4 {
+                    assert_eq!(log.delete_old_segments(latest(segment) + 1000, Offset(100)).unwrap(), 0, "{what}");
+                    assert_eq!(log.segments()[0].base_offset.0, segment * 20, "{what}");
+                    assert_eq!(log.delete_old_segments(latest(segment) + 1001, Offset(100)).unwrap(), 1, "{what}");
+                }
+                log.close().unwrap();
+                context.background.run_pending(Duration::from_secs(100));
+                std::fs::remove_dir_all(&dir).unwrap();
+                closed_with_times(&fixture, is_last_latest);
+            }
+        }
+    }
+}
+
+/// Records without a time have no entries in a time index, which lacks nothing then.
+#[test]
+fn a_time_index_of_records_without_a_time_has_no_entries() {
+    for timestamp in [crate::record::batch::NO_TIMESTAMP, 0] {
+        let fixture = Fixture::with(TopicConfig { index_interval_bytes: 200, ..Default::default() });
+        let log = fixture.open();
+        for n in 0..20 {
+            append(&log, batch(1, 100, timestamp));
+            if n == 9 {
+                log.roll().unwrap();
+            }
+        }
+        log.close().unwrap();
+        let capture = LogCapture::start();
+        for _ in 0..2 {
+            let (log, report) = Log::open(&fixture.context(), fixture.params()).unwrap();
+            assert_eq!(report.repairs, []);
+            log.max_timestamp_offset().unwrap();
+            log.offset_for_timestamp(0).unwrap();
+            log.close().unwrap();
+        }
+        assert!(capture.take().iter().all(|event| event.level > tracing::Level::WARN));
+    }
+}
