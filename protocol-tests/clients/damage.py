@@ -83,7 +83,7 @@ SECOND = "00000000000000000040.log"
 SEALED = {
     "sealed-cut": Damage("the second segment ends within its third batch", "reads go on in the next segment", left=SECOND),
     "sealed-cut-in-header": Damage("it ends within the header of that", "as before", left=SECOND),
-    "sealed-empty": Damage("it is empty", "as before", left="00000000000000000040.txnindex"),
+    "sealed-empty": Damage("it is empty", "as before; no record is the latest", PASSED, left="00000000000000000040.txnindex"),
     "sealed-garbage-end": Damage("200 bytes of garbage at its end", better=PASSED, left=SECOND),
     "sealed-zeros-end": Damage("300 zeros at its end", better=PASSED, left=SECOND),
     "sealed-length-too-big": Damage("its third batch says it has 2 GiB", better=PASSED, left=SECOND),
@@ -143,7 +143,7 @@ what is missing.
 
 SEALED_HEAD = """
 ## Sealed segments
-The same logs, in a directory with `.kafka_cleanshutdown`, where nobody looks at the second segment before it is read. Then readers go on at the next batch that is whole and
+The same logs, in a directory with `.kafka_cleanshutdown`, where the start looks at no more of the second segment than where its indexes end. Readers go on at the next batch that is whole and
 in its place, or in the next segment, and the log tells of it once. A read that begins before such damage may still send it, which the client
 refuses; a client that asks again and again, or where it was refused, is not sent it any more.
 """

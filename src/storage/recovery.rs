@@ -2,8 +2,8 @@
 //!
 //! | | with the clean-shutdown marker | after a crash |
 //! |---|---|---|
-//! | sealed segments below the recovery point | trusted | trusted |
-//! | segments from the recovery point on | trusted | every byte read and checked, from the recovery point on; before it the headers |
+//! | sealed segments below the recovery point | trusted, but for where their indexes end | the same |
+//! | segments from the recovery point on | as above | every byte read and checked, from the recovery point on; before it the headers |
 //! | the last segment | its end is read and checked, from the last index entry on | as above |
 //! | an index that is missing or cannot be right | built anew | built anew, as those of all segments that are read |
 //! | producer snapshots | the last one that is whole; the log behind it is read | the same |
@@ -203,9 +203,7 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
     recovery.load_segments(&found)?;
     recovery.check_segments()?;
     let log_start_offset = recovery.settle_bounds()?;
-    for (segment, next) in recovery.segments.iter().zip(&recovery.segments[1..]) {
-        segment.end_before(next.base_offset(), recovery.log_end_offset);
-    }
+    recovery.look_at_sealed();
     recovery.settle_epochs(log_start_offset)?;
     let producers = recovery.load_producers(log_start_offset)?;
     recovery.sync_names()?;
@@ -243,6 +241,15 @@ impl Recovery<'_> {
             self.has_new_names = true;
         }
         Ok(wanted.max(self.segments[0].base_offset()))
+    }
+
+    /// Segments that nobody reads now are told of if something cheap gives their damage away.
+    fn look_at_sealed(&self) {
+        for (segment, next) in self.segments.iter().zip(&self.segments[1..]) {
+            segment.end_before(next.base_offset(), self.log_end_offset);
+            // What keeps it from being looked at keeps its readers from it, who tell.
+            let _ = segment.check_index_ends();
+        }
     }
 
     /// Renames the files of segments that are none of the log's any more, and has them removed later.

@@ -73,6 +73,7 @@ fn check_indexes_are_believed(name: &str) {
         assert_eq!(report.repairs, [], "{dir}");
         for segment in log.segments.load().iter() {
             segment.max_timestamp().unwrap();
+            segment.check_end(0, segment.size(), Wait::ForDisk).unwrap();
             assert!(!segment.distrusts_index(), "{dir}: {segment:?}");
         }
     }

@@ -1,9 +1,9 @@
 //! What is no batch in a segment that was trusted, and the way of readers past it.
 //!
-//! After an orderly end nobody reads the sealed segments once more, so that it is a reader who finds what has become of
-//! them since: a file that was cut short, a stretch of zeros, a batch whose length or place is wrong. There a reader goes on
-//! at the next batch that is whole and right, or in the next segment. Kafka gives up what is left of the segment, or
-//! never gets past it.
+//! After an orderly end nobody reads the sealed segments once more. A start looks at where their indexes end; beyond that it
+//! is a reader who finds what has become of them since: a file that was cut short, a stretch of zeros, a batch whose length or
+//! place is wrong. There a reader goes on at the next batch that is whole and right, or in the next segment. Kafka gives up what
+//! is left of the segment, or never gets past it.
 //!
 //! | what stands there | |
 //! |---|---|
@@ -27,6 +27,7 @@ use parking_lot::Mutex;
 use crate::storage::disk::DiskFile;
 use crate::storage::index_file::IndexError;
 use crate::storage::log::{ReadError, Wait};
+use crate::storage::offset_index::OffsetPosition;
 use crate::storage::scan::{Frame, HeaderScan, ScanError};
 use crate::storage::segment::read::batch_position;
 use crate::storage::segment::{BatchPosition, LogSegment};
@@ -122,6 +123,26 @@ impl LogSegment {
         Some(Offset(self.damage.next_base_offset.load(Ordering::Acquire))).filter(|next| *next > Offset(0))
     }
 
+    /// Looks at where the indexes of a segment end that is trusted, before anyone reads it. Of one that is sound no records are
+    /// read: a file that was emptied, or cut short by more than the last stretch that is indexed, gives itself away.
+    pub fn check_index_ends(&self) -> Result<(), ReadError> {
+        if self.distrusts_index() {
+            return Ok(());
+        }
+        let size = self.size();
+        let is_within = |entry: &OffsetPosition| {
+            u64::from(entry.position) < size && self.trusted_below().is_none_or(|next| entry.offset < next)
+        };
+        let is_odd = match self.offset_index.last(Wait::ForDisk) {
+            Err(IndexError::Corrupt(reason)) => {
+                self.distrust(&reason);
+                return Ok(());
+            }
+            last => last.map_err(|error| self.index_damaged(error))?.map_or(size == 0, |entry| !is_within(&entry)),
+        };
+        if is_odd { self.check_end(0, size, Wait::ForDisk) } else { Ok(()) }
+    }
+
     /// What is to be looked at before the bytes `from..to` are sent, where a batch begins at `from`.
     pub fn check_before_sending(&self, from: u64, to: u64, wait: Wait) -> Result<(), ReadError> {
         let damage = &self.damage;
@@ -158,13 +179,18 @@ impl LogSegment {
             return Ok(());
         }
         let file = self.log.get()?;
+        // Who looks for what is not there comes from the end.
+        let from = if from < end || last.is_some() { from } else { 0 };
         let mut batches = self.readable(&*file, from, end, wait);
-        let mut wrong_at = None;
+        let (mut wrong_at, mut last_offset) = (None, None);
         match last {
-            Some((position, offset)) if position > from && position < end => {
+            Some((position, offset)) if (position > from || from >= end) && position < end => {
                 let mut behind = self.readable(&*file, position, end, wait);
                 match behind.first() {
-                    Ok(Some((_, frame))) if names(&frame, offset) => batches = behind,
+                    Ok(Some((_, frame))) if names(&frame, offset) => {
+                        last_offset = Some(frame.last_offset());
+                        batches = behind;
+                    }
                     // The way from the last batch that is known may be long.
                     Ok(_) | Err(ScanError::Damaged { .. }) if to < end => return Ok(()),
                     Ok(_) | Err(ScanError::Damaged { .. }) => wrong_at = Some(position),
@@ -174,13 +200,22 @@ impl LogSegment {
             Some((position, _)) if position >= end => wrong_at = Some(position),
             Some(_) | None => {}
         }
-        while batches.next()?.is_some() {}
+        while let Some((_, frame)) = batches.next()? {
+            last_offset = Some(frame.last_offset());
+        }
         // If it names what is damaged it is not wrong.
         if wrong_at.is_some_and(|position| !self.is_damaged_at(position.min(end.saturating_sub(1)))) {
             self.distrust("the last entry of the offset index points to nothing");
+        } else if !self.is_damaged() && self.last_by_time(wait)?.is_some_and(|last| Some(last.offset) > last_offset) {
+            self.distrust("the last entry of the time index points to nothing");
         }
         self.damage.was_end_checked.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Whether it is known that something cannot be read.
+    fn is_damaged(&self) -> bool {
+        self.damage.stretches.load().is_some()
     }
 
     /// How far the batches from `position` on go, up to `limit`, before the first damage that is known.

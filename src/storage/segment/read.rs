@@ -78,7 +78,7 @@ impl LogSegment {
     }
 
     /// The time index's last entry; none if it lies.
-    fn last_by_time(&self, wait: Wait) -> Result<Option<TimestampEntry>, ReadError> {
+    pub(super) fn last_by_time(&self, wait: Wait) -> Result<Option<TimestampEntry>, ReadError> {
         if self.distrusts_index() {
             return Ok(None);
         }

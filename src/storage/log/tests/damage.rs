@@ -22,7 +22,11 @@ struct Closed {
 
 impl Closed {
     fn new() -> Closed {
-        let config = TopicConfig { segment_bytes: 2500, index_interval_bytes: 300, ..Default::default() };
+        Closed::with_index_interval(300)
+    }
+
+    fn with_index_interval(index_interval_bytes: i32) -> Closed {
+        let config = TopicConfig { segment_bytes: 2500, index_interval_bytes, ..Default::default() };
         let fixture = Fixture::with(config);
         let log = fixture.open();
         for n in 0..BATCHES {
@@ -158,16 +162,72 @@ fn a_segment_that_was_cut_short_is_read_past() {
             let capture = LogCapture::start();
             let (log, _) = closed.open_with(|bytes| bytes.truncate(len));
             assert_eq!(consume(&log, max_bytes), (closed.all_but(&lost), 0), "{len} {max_bytes}");
-            // Between two batches only the index can tell, if it goes on.
-            let expected = match starts.contains(&len) {
-                false => (1, 0),
-                true => (0, usize::from(len < starts[starts.len() - 2])),
-            };
+            // Between two batches only an index can tell.
+            let expected = if starts.contains(&len) { (0, 1) } else { (1, 0) };
             assert_eq!(told_of_both(&capture), expected, "{len} {max_bytes}");
             check_lookups(&log, &closed.all_but(&lost));
             assert_eq!(told_of_both(&capture), (0, 0));
         }
     }
+}
+
+/// Nobody was told, until somebody read the segment or, where it was too small for an index of offsets, at all.
+#[test]
+fn a_start_tells_of_a_segment_that_is_shorter_than_its_indexes_say() {
+    for index_interval_bytes in [300, 10_000] {
+        let closed = Closed::with_index_interval(index_interval_bytes);
+        let starts = closed.starts();
+        let size = *starts.last().unwrap();
+        let entries = std::fs::read(closed.path(closed.bases[1], "index")).unwrap();
+        let last = entries.chunks(8).last().map(|entry| u32::from_be_bytes(entry[4..].try_into().unwrap()));
+        assert_eq!(last.is_some(), index_interval_bytes == 300);
+        for len in starts.iter().flat_map(|start| [*start, start + 70]).filter(|len| *len <= size) {
+            let capture = LogCapture::start();
+            let (log, _) = closed.open_with(|bytes| bytes.truncate(len));
+            let is_given_away = len == 0 || last.is_some_and(|last| len <= last as usize);
+            let (damage, index) = told_of_both(&capture);
+            assert_eq!(damage + index, usize::from(is_given_away), "{len} of {size}");
+            // Whoever reads it hears of nothing twice.
+            consume(&log, 1);
+            log.max_timestamp_offset().unwrap();
+            let (damage_read, index_read) = told_of_both(&capture);
+            let expected = if starts.contains(&len) { (0, usize::from(len < size)) } else { (1, 0) };
+            assert_eq!((damage + damage_read, index + index_read), expected, "{len} of {size}");
+        }
+        // An index is built anew by then.
+        let (log, context) = closed.open_with(Vec::clear);
+        consume(&log, 1);
+        context.background.run_pending(Duration::ZERO);
+        log.close().unwrap();
+        let capture = LogCapture::start();
+        let (log, _) = closed.open();
+        consume(&log, 1);
+        assert_eq!(told_of_both(&capture), (0, 0));
+    }
+}
+
+/// A start stays quick: of a sound segment that takes no more it reads where the index of offsets ends.
+#[test]
+fn a_start_reads_no_records_of_sound_segments() {
+    let closed = Closed::new();
+    let reads = Arc::new(Mutex::new(Vec::new()));
+    let noted = reads.clone();
+    closed.fixture.faults.before(move |call, path| {
+        if call == Call::Read {
+            noted.lock().push(path.file_name().unwrap().to_str().unwrap().to_owned());
+        }
+        Ok(())
+    });
+    let (log, _) = closed.open();
+    closed.fixture.faults.before(|_, _| Ok(()));
+    let (last, sealed) = closed.bases.split_last().unwrap();
+    let reads = std::mem::take(&mut *reads.lock());
+    assert!(reads.contains(&format!("{last:020}.log")), "{reads:?}");
+    for base in sealed {
+        let of_segment: Vec<&String> = reads.iter().filter(|name| name.starts_with(&format!("{base:020}."))).collect();
+        assert_eq!(of_segment, [&format!("{base:020}.index")]);
+    }
+    drop(log);
 }
 
 #[test]
@@ -272,6 +332,7 @@ fn segments_with_wrong_names_are_read() {
     for to in [second + 1, second + 3, third - 1, second - 1, second - RECORDS] {
         for max_bytes in [1 << 20, 1, 700] {
             rename(to);
+            let capture = LogCapture::start();
             let (log, context) = closed.open();
             let (found, _) = consume(&log, max_bytes);
             if to > second || max_bytes > 1000 {
@@ -281,6 +342,10 @@ fn segments_with_wrong_names_are_read() {
                 let found = log.offset_for_timestamp(n * 10).unwrap().unwrap();
                 assert_eq!((found.timestamp, found.offset.0), (n * 10, n * RECORDS), "{to}");
             }
+            log.max_timestamp_offset().unwrap();
+            // Its neighbours have right names and indexes.
+            let texts: Vec<String> = capture.take().into_iter().map(|event| event.text).collect();
+            assert!(texts.iter().all(|text| text.contains(&format!("{to:020}.log"))), "{texts:?}");
             // With indexes that are built anew, and after another start.
             context.background.run_pending(Duration::ZERO);
             let again = consume(&log, max_bytes);
