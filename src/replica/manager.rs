@@ -347,17 +347,22 @@ impl ReplicaManager {
                 stays offline");
             return Hosted::Offline;
         }
-        let high_watermark = self.high_watermarks.get(&topic_partition).copied().unwrap_or(Offset(0));
-        // One that was led before, or has got records.
-        let was_used = registration.leader_epoch > LeaderEpoch(0) || high_watermark > Offset(0);
-        let is_gone =
-            || !self.logs.has_offline_dirs() && matches!(self.logs.get(&topic_partition), Err(LogLookupError::Unknown));
-        if was_used && !is_new && is_gone() {
-            warn!(partition = %topic_partition, "the partition's log is not there: an empty one takes its place");
-        }
+        let noted = self.high_watermarks.get(&topic_partition).copied();
+        // Of one that never was here, as there was no room, none is noted, though it has been given to this node for many a start.
+        let had_log =
+            || noted.is_some() || registration.leader_epoch > LeaderEpoch(0) && !self.logs.knows_high_watermarks();
+        let is_lost = !is_new
+            && !self.logs.has_offline_dirs()
+            && matches!(self.logs.get(&topic_partition), Err(LogLookupError::Unknown))
+            && had_log();
         let new = self.new_log(topic, registration, config.clone(), is_new);
         match self.logs.get_or_create(&topic_partition, new) {
-            Ok(log) => Hosted::Online(Arc::new(Partition::new(log, high_watermark))),
+            Ok(log) => {
+                if is_lost {
+                    warn!(partition = %topic_partition, "the partition's log is not there: an empty one takes its place");
+                }
+                Hosted::Online(Arc::new(Partition::new(log, noted.unwrap_or(Offset(0)))))
+            }
             // It is told of the directory, and not of each partition.
             Err(CreateError::Full { .. }) => {
                 self.lacking_room.lock().insert((topic.id, id), is_new);

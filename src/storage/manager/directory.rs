@@ -247,6 +247,11 @@ impl Checkpoint {
         Ok(offsets.unwrap_or_default())
     }
 
+    /// Whether it is there and can be read.
+    pub fn is_readable(&self) -> bool {
+        matches!(self.file.read_if_readable(), Ok(Some(_)))
+    }
+
     /// Whether the last read found it damaged, and nothing was written since.
     pub fn is_damaged(&self) -> bool {
         self.is_damaged.load(Ordering::Relaxed)

@@ -100,6 +100,11 @@ impl LogManager {
         all
     }
 
+    /// Whether nothing that was noted of high watermarks is lost: each log that was open here for a while has one then.
+    pub fn knows_high_watermarks(&self) -> bool {
+        self.dirs.iter().all(|dir| dir.is_online() && dir.high_watermarks.is_readable())
+    }
+
     pub(super) fn checkpoint_recovery_points_in(&self, dir: &Arc<LogDir>) -> bool {
         self.checkpointed(dir, "recovery points", || self.write_recovery_points(dir))
     }

@@ -1,6 +1,7 @@
 //! Log directories that fail, are missing or have no room, and the partitions that lie in them.
 
 use super::*;
+use crate::telemetry::LogCapture;
 
 #[test]
 fn a_directory_that_fails_takes_its_partitions_offline_and_no_others() {
@@ -172,5 +173,50 @@ fn room_brings_back_what_lacked_it_and_nothing_else() {
         node.replicas.retry_for_room();
         let expected = if fails { Err(LookupError::Offline) } else { Ok(()) };
         assert_eq!(node.partition("t", 0).map(drop), expected);
+    }
+}
+
+/// A partition for which there was no room, up to the next start and longer, was said to have lost its log.
+#[test]
+fn only_of_a_log_that_was_here_it_is_told_that_it_is_gone() {
+    let noted = |offset| BTreeMap::from([(TopicPartition::new("t", 0), Offset(offset))]);
+    for (high_watermarks, is_noted, leader_epoch, expected) in [
+        (BTreeMap::new(), true, 0, false),
+        (BTreeMap::new(), true, 5, false),
+        (noted(7), true, 0, true),
+        (noted(0), true, 5, true),
+        // What was noted is lost as well.
+        (BTreeMap::new(), false, 0, false),
+        (BTreeMap::new(), false, 5, true),
+    ] {
+        let what = format!("{high_watermarks:?} {is_noted} {leader_epoch}");
+        let mut node = Node::before_start(high_watermarks, false);
+        if is_noted {
+            node.logs.checkpoint_high_watermarks(&BTreeMap::new());
+        }
+        let capture = LogCapture::start();
+        let told = || {
+            let warnings = capture.take().into_iter().filter(|event| event.level <= tracing::Level::WARN);
+            warnings.filter(|event| event.text.contains("is not there")).count()
+        };
+        let record = PartitionRecord {
+            partition_id: PartitionId(0),
+            topic_id: id(1),
+            replicas: vec![BrokerId(1)],
+            isr: vec![BrokerId(1)],
+            leader: BrokerId(1),
+            leader_epoch: LeaderEpoch(leader_epoch),
+            ..PartitionRecord::default()
+        };
+        node.faults.renames_lack_room.store(true, Ordering::Relaxed);
+        node.apply(vec![topic("t", 1), record.into()]);
+        assert_eq!((node.partition("t", 0).map(drop), told()), (Err(LookupError::Offline), 0), "{what}");
+        // The empty one takes its place when there is room.
+        node.faults.renames_lack_room.store(false, Ordering::Relaxed);
+        node.replicas.retry_for_room();
+        node.replicas.retry_for_room();
+        assert_eq!((node.partition("t", 0).map(drop), told()), (Ok(()), usize::from(expected)), "{what}");
+        node.apply(vec![topic("new", 2), partition(2, 0)]);
+        assert_eq!(told(), 0, "{what}");
     }
 }
