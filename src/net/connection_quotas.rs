@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,7 +132,9 @@ impl Inner {
                 state.looked_up.insert(host.clone());
                 host
             };
-            let found = (self.resolve)(&host);
+            // Else nobody would look for any host any more.
+            let found = catch_unwind(AssertUnwindSafe(|| (self.resolve)(&host)));
+            let found = found.unwrap_or_else(|_| Err(io::Error::other("the look-up panicked")));
             let state = self.state.lock();
             // Else a later update has taken it out, or wants it looked up again.
             if state.looked_up.contains(&host) && state.set.max_connections_per_ip_overrides.contains_key(&host) {
@@ -302,5 +305,20 @@ mod tests {
         quotas.update(&BrokerConfig { max_connections: 9, ..config(&[("other", 4), ("nowhere", 1)]) });
         held(&[(address(3), 4)]);
         assert!(was_asked.try_recv().is_err());
+    }
+
+    /// Nobody looked for the hosts that were left, nor for those of later settings.
+    #[tokio::test]
+    async fn a_look_up_that_panics_is_one_that_fails() {
+        let connections = Connections::new(connection_limits(&config(&[])).await.unwrap());
+        let resolve = |host: &str| match host {
+            "odd" => panic!("on purpose"),
+            _ => Ok(address(host.len() as u8)),
+        };
+        let quotas = ConnectionQuotas::looking_up_with(connections.clone(), &config(&[]), resolve);
+        quotas.update(&config(&[("odd", 5), ("other", 6)]));
+        eventually(&connections, &[(address(5), 6)]);
+        quotas.update(&config(&[("odd", 5), ("third", 7), ("fourth", 8)]));
+        eventually(&connections, &[(address(5), 7), (address(6), 8)]);
     }
 }
