@@ -33,7 +33,7 @@ pub use load::{HostedPartition, LoadEvent, LoadReport};
 pub use moving::{DescribedLog, FutureLog, MoveError, absolute};
 
 use self::directory::LogDir;
-use self::unopened::{StrayInPlace, Unopened};
+use self::unopened::{NotedOffsets, StrayInPlace, Unopened};
 use crate::config::BrokerConfig;
 use crate::config::TopicConfig;
 use crate::storage::background::Lane;
@@ -42,7 +42,7 @@ use crate::storage::dir_lock::LockError;
 use crate::storage::directory_name::{DirectoryKind, name_for};
 use crate::storage::disk::{Space, concerns_file, is_full};
 use crate::storage::known_bugs::{self, KnownBug};
-use crate::storage::log::{DiskTrouble, Log, LogContext, LogOpenError, LogParams, OnFailure};
+use crate::storage::log::{DiskTrouble, Log, LogContext, LogOpenError, OnFailure};
 use crate::storage::partition_metadata;
 use crate::storage::producer_state::ProducerStateConfig;
 use crate::storage::recovery::DamagePolicy;
@@ -457,19 +457,8 @@ impl LogManager {
             self.discard_if_full(&path, &source);
             LogOpenError::Io { path: path.clone(), source }
         })?;
-        let params = LogParams {
-            dir: path.clone(),
-            topic_partition: topic_partition.clone(),
-            config: new.config.clone(),
-            log_start_offset,
-            recovery_point: Offset(0),
-            gaps_up_to: Offset(0),
-            clean_shutdown: false,
-            damage: new.damage,
-            producers: *self.producers.read(),
-            progress: None,
-            on_failure: Some(self.failure_handler(topic_partition, dir)),
-        };
+        let noted = NotedOffsets { log_start_offset: Some(log_start_offset), ..NotedOffsets::default() };
+        let params = self.log_params(dir, path.clone(), topic_partition, new.config.clone(), new.damage, noted);
         let (log, report) = Log::open(&self.context, params).inspect_err(|error| {
             let LogOpenError::Io { source, .. } = error;
             self.discard_if_full(&path, source);

@@ -301,19 +301,12 @@ impl LogManager {
             return self.set_aside(dir, &job, &reason, loading);
         };
         let (events, recovering) = (loading.events.clone(), partition.clone());
+        // What a copy lacks is copied again: with a gap it would take the place of a log that has the records.
+        let damage = if job.is_future { DamagePolicy::CutOff } else { hosted.damage };
         let params = LogParams {
-            dir: path.clone(),
-            topic_partition: partition.clone(),
-            config: hosted.config,
-            log_start_offset: job.noted.log_start_offset.unwrap_or_default(),
-            recovery_point: job.noted.recovery_point.unwrap_or_default(),
-            gaps_up_to: job.noted.cleaned_offset.unwrap_or_default(),
             clean_shutdown: job.clean_shutdown,
-            // What a copy lacks is copied again: with a gap it would take the place of a log that has the records.
-            damage: if job.is_future { DamagePolicy::CutOff } else { hosted.damage },
-            producers: *self.producers.read(),
             progress: Some(Arc::new(move |step| events(LoadEvent::Recovering { partition: &recovering, step }))),
-            on_failure: Some(self.failure_handler(partition, dir)),
+            ..self.log_params(dir, path.clone(), partition, hosted.config, damage, job.noted)
         };
         let (log, mut report) = match Log::open(&self.context, params) {
             Ok(opened) => opened,
@@ -339,6 +332,31 @@ impl LogManager {
         }
         let loaded = loading.loaded.fetch_add(1, Ordering::Relaxed) + 1;
         (loading.events)(LoadEvent::Loaded { partition, report: &report, loaded, total: loading.total });
+    }
+
+    /// What the log of a partition is opened with, of which nothing is trusted but what was noted.
+    pub(super) fn log_params(
+        self: &Arc<Self>,
+        dir: &Arc<LogDir>,
+        path: PathBuf,
+        topic_partition: &TopicPartition,
+        config: Arc<TopicConfig>,
+        damage: DamagePolicy,
+        noted: NotedOffsets,
+    ) -> LogParams {
+        LogParams {
+            dir: path,
+            topic_partition: topic_partition.clone(),
+            config,
+            log_start_offset: noted.log_start_offset.unwrap_or_default(),
+            recovery_point: noted.recovery_point.unwrap_or_default(),
+            gaps_up_to: noted.cleaned_offset.unwrap_or_default(),
+            clean_shutdown: false,
+            damage,
+            producers: *self.producers.read(),
+            progress: None,
+            on_failure: Some(self.failure_handler(topic_partition, dir)),
+        }
     }
 
     /// What a log is given that was just opened, and what is told of it.

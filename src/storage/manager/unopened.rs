@@ -24,7 +24,7 @@ use super::{CreateError, HostedLog, LogManager, NewLog, Stage};
 use crate::storage::background::Lane;
 use crate::storage::directory_name::{DirectoryKind, name_for};
 use crate::storage::disk::{concerns_file, is_full};
-use crate::storage::log::{Log, LogOpenError, LogParams};
+use crate::storage::log::{Log, LogOpenError};
 use crate::storage::partition_metadata;
 use crate::types::{DirectoryId, Offset, TopicPartition};
 
@@ -192,20 +192,8 @@ impl LogManager {
             },
             _ => return Err(unopened()),
         }
-        let params = LogParams {
-            dir: path,
-            topic_partition: topic_partition.clone(),
-            config: new.config.clone(),
-            log_start_offset: noted.log_start_offset.unwrap_or_default(),
-            recovery_point: noted.recovery_point.unwrap_or_default(),
-            gaps_up_to: noted.cleaned_offset.unwrap_or_default(),
-            // Who tried before has begun to change it.
-            clean_shutdown: false,
-            damage: new.damage,
-            producers: *self.producers.read(),
-            progress: None,
-            on_failure: Some(self.failure_handler(topic_partition, &dir)),
-        };
+        // Who tried before has begun to change it: it is none that was closed in order.
+        let params = self.log_params(&dir, path, topic_partition, new.config.clone(), new.damage, noted);
         let (log, report) = match Log::open(&self.context, params) {
             Ok(opened) => opened,
             Err(LogOpenError::Io { source, .. }) if is_full(&source) => {
