@@ -318,9 +318,33 @@ impl dyn Disk + '_ {
     }
 }
 
-/// Whether there was no room for what was to be written, or no descriptor for its file: nothing that a disk must be given up for.
+/// What there was too little of for what was asked: nothing that a disk must be given up for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// For what was to be written.
+    Room,
+    /// In the process or the system, for its file. Nothing was done, and the disk is well.
+    Descriptors,
+}
+
+impl Shortage {
+    pub fn of(error: &io::Error) -> Option<Shortage> {
+        match (error.kind(), error.raw_os_error()) {
+            (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => Some(Shortage::Room),
+            (_, Some(libc::EMFILE | libc::ENFILE)) => Some(Shortage::Descriptors),
+            _ => None,
+        }
+    }
+}
+
+/// Whether there was too little of something.
 pub fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) || lacks_descriptor(error)
+    Shortage::of(error).is_some()
+}
+
+/// Whether it was descriptors.
+pub fn lacks_descriptor(error: &io::Error) -> bool {
+    Shortage::of(error) == Some(Shortage::Descriptors)
 }
 
 /// Whether the disk itself has failed, and not what was asked of it: its directory is to be given up.
@@ -510,11 +534,6 @@ fn leads_nowhere(error: &io::Error) -> bool {
 /// A descriptor to give up for one that syncs a directory, of which there is one table in a process: what could not be made durable
 /// for want of one would cost the log its place.
 static SPARE: Mutex<Option<File>> = Mutex::new(None);
-
-/// Whether the process, or the system, has no descriptor left: nothing was done, and the disk is well.
-pub fn lacks_descriptor(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
-}
 
 /// What nobody can say.
 const UNKNOWN: &str = "something that cannot be looked at";

@@ -16,7 +16,7 @@ use crate::storage::checkpoint::{
     CLEANER_OFFSETS, CleanShutdownFile, HIGH_WATERMARKS, LOG_START_OFFSETS, OffsetCheckpointFile, RECOVERY_POINTS,
 };
 use crate::storage::dir_lock::{DirLock, LockError};
-use crate::storage::disk::{Disk, is_disk_failure, lacks_descriptor};
+use crate::storage::disk::{Disk, Shortage, is_disk_failure, is_full};
 use crate::storage::log::LogContext;
 use crate::types::{DirectoryId, Offset, TopicPartition};
 
@@ -27,9 +27,9 @@ const QUIET_MS: i64 = 2_000;
 /// and so much is free.
 const MIN_ROOM_BYTES: u64 = 1 << 20;
 
-/// Whether a directory lacks room.
+/// Whether a directory lacks room, or descriptors for its files.
 struct Fullness {
-    is_full: bool,
+    lacks: Option<Shortage>,
     /// When something was refused last.
     refused_ms: i64,
     told_ms: i64,
@@ -38,7 +38,7 @@ struct Fullness {
 
 impl Default for Fullness {
     fn default() -> Fullness {
-        Fullness { is_full: false, refused_ms: 0, told_ms: i64::MIN, is_told: false }
+        Fullness { lacks: None, refused_ms: 0, told_ms: i64::MIN, is_told: false }
     }
 }
 
@@ -124,41 +124,52 @@ impl LogDir {
     pub fn tell_full(&self, error: &io::Error) {
         let now_ms = self.clock.now_ms();
         let mut full = self.full.lock();
-        if lacks_descriptor(error) {
-            if now_ms.saturating_sub(full.told_ms) >= TELL_INTERVAL_MS {
-                full.told_ms = now_ms;
-                error!(dir = %self.path.display(), %error, "no file can be opened (ulimit -n): records are refused until one can be");
-            }
+        let Some(shortage) = Shortage::of(error) else { return };
+        full.refused_ms = now_ms;
+        if full.lacks.replace(shortage) == Some(shortage) || now_ms.saturating_sub(full.told_ms) < TELL_INTERVAL_MS {
             return;
         }
-        full.refused_ms = now_ms;
-        if !std::mem::replace(&mut full.is_full, true) && now_ms.saturating_sub(full.told_ms) >= TELL_INTERVAL_MS {
-            full.told_ms = now_ms;
-            full.is_told = true;
-            error!(dir = %self.path.display(), %error, "log directory is full: records are refused until there is room; what is \
-                there can be read and deleted");
+        full.told_ms = now_ms;
+        full.is_told = true;
+        let dir = self.path.display();
+        match shortage {
+            Shortage::Room => {
+                error!(%dir, %error, "log directory is full: records are refused until there is room; what is \
+                there can be read and deleted")
+            }
+            Shortage::Descriptors => {
+                error!(%dir, %error, "no file can be opened (ulimit -n): records are refused until one can be");
+            }
         }
     }
 
     /// Something was refused, and there was no room since.
     pub fn is_full(&self) -> bool {
-        self.full.lock().is_full
+        self.full.lock().lacks.is_some()
     }
 
     /// Whether there is room again, now, for the first time since it was full.
     pub fn has_regained_room(&self) -> bool {
         let now_ms = self.clock.now_ms();
         let mut full = self.full.lock();
-        if !full.is_full || now_ms.saturating_sub(full.refused_ms) < QUIET_MS {
+        let Some(shortage) = full.lacks else { return false };
+        if now_ms.saturating_sub(full.refused_ms) < QUIET_MS {
             return false;
         }
         let usable = self.disk.space(&self.path).map_or(u64::MAX, |space| space.usable);
-        if usable < MIN_ROOM_BYTES {
+        let lacks_still = match shortage {
+            Shortage::Room => usable < MIN_ROOM_BYTES,
+            Shortage::Descriptors => self.disk.list(&self.path).is_err_and(|error| is_full(&error)),
+        };
+        if lacks_still {
             return false;
         }
-        full.is_full = false;
+        full.lacks = None;
         if std::mem::take(&mut full.is_told) {
-            info!(dir = %self.path.display(), usable, "log directory has room again");
+            match shortage {
+                Shortage::Room => info!(dir = %self.path.display(), usable, "log directory has room again"),
+                Shortage::Descriptors => info!(dir = %self.path.display(), "files can be opened again"),
+            }
         }
         true
     }

@@ -13,7 +13,7 @@ use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicI32, AtomicI64};
 use std::time::Duration;
 
 use super::*;
@@ -180,7 +180,7 @@ fn a_topic_is_deleted_where_there_is_no_room_for_another_name() {
     manager.checkpoint_log_start_offsets();
     drop(log);
 
-    node.disk.renames_lack_room.store(true, Ordering::Relaxed);
+    node.disk.renames_lack.store(libc::ENOSPC, Ordering::Relaxed);
     node.disk.room_left.store(0, Ordering::Relaxed);
     assert!(manager.delete(std::slice::from_ref(&name)).is_empty());
     assert!(!manager.has_offline_dirs());
@@ -192,7 +192,7 @@ fn a_topic_is_deleted_where_there_is_no_room_for_another_name() {
     assert!(!manager.has_offline_dirs());
 
     // The next topic of this name inherits nothing, though nobody has written the checkpoints since.
-    node.disk.renames_lack_room.store(false, Ordering::Relaxed);
+    node.disk.renames_lack.store(0, Ordering::Relaxed);
     node.disk.room_left.store(i64::MAX, Ordering::Relaxed);
     append(&manager.get_or_create(&name, again()).unwrap(), 2);
     assert!(!node.text(&format!("a/{LOG_START_OFFSETS}")).contains("t 0"));

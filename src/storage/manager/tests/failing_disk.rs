@@ -13,8 +13,8 @@ pub(super) struct FailingDisk {
     pub(super) room_left: Arc<AtomicI64>,
     /// What comes before a file is opened.
     pub(super) before_open: Mutex<Option<BeforeOpen>>,
-    /// Nothing gets another name, for want of room.
-    pub(super) renames_lack_room: AtomicBool,
+    /// The error of the system that nothing gets another name for, if not 0.
+    pub(super) renames_lack: AtomicI32,
 }
 
 pub(super) type BeforeOpen = Arc<dyn Fn(&Path) + Send + Sync>;
@@ -28,7 +28,7 @@ impl Default for FailingDisk {
             changes_left: never(),
             room_left: never(),
             before_open: Mutex::default(),
-            renames_lack_room: AtomicBool::default(),
+            renames_lack: AtomicI32::default(),
         }
     }
 }
@@ -101,8 +101,9 @@ impl Disk for FailingDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        if self.renames_lack_room.load(Ordering::Relaxed) {
-            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        match self.renames_lack.load(Ordering::Relaxed) {
+            0 => {}
+            code => return Err(io::Error::from_raw_os_error(code)),
         }
         self.check_change(from).and_then(|()| RealDisk.rename(from, to))
     }

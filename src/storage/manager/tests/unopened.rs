@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::storage::log::ChangeError;
+use crate::telemetry::LogCapture;
 
 /// Logs `t-0` and `t-1` in the directory `a`, of 5 records each.
 fn two_logs(node: &Node) -> Arc<LogManager> {
@@ -161,29 +162,42 @@ fn what_cannot_be_opened_without_room_is_opened_when_there_is_some() {
 /// A log that is not this node's, and no room for the name by which it would be set aside. A log of the same name must not begin in it.
 #[test]
 fn a_stray_log_that_cannot_be_renamed_waits_for_room() {
-    let node = Node::new();
-    drop(two_logs(&node));
-    let node = node.reborn();
-    node.disk.renames_lack_room.store(true, Ordering::Relaxed);
-    let manager = node.open();
-    let assigned = |name: &TopicPartition, _| (*name != partition("t", 0)).then(hosted);
-    let report = manager.load(&assigned, Arc::new(|_| {}));
-    assert_eq!((report.strays, report.unopened), (vec![], vec![]));
-    assert!(node.failures.lock().is_empty());
-    assert_eq!(manager.get(&partition("t", 0)).err(), Some(LogLookupError::Unknown));
-    append(&manager.get(&partition("t", 1)).unwrap(), 1);
+    for (code, told) in [
+        (libc::ENOSPC, ["log directory is full", "log directory has room again"]),
+        (libc::EDQUOT, ["log directory is full", "log directory has room again"]),
+        // It waited for ever.
+        (libc::EMFILE, ["no file can be opened", "files can be opened again"]),
+        (libc::ENFILE, ["no file can be opened", "files can be opened again"]),
+    ] {
+        let node = Node::new();
+        drop(two_logs(&node));
+        let node = node.reborn();
+        let capture = LogCapture::start();
+        node.disk.renames_lack.store(code, Ordering::Relaxed);
+        let manager = node.open();
+        let assigned = |name: &TopicPartition, _| (*name != partition("t", 0)).then(hosted);
+        let report = manager.load(&assigned, Arc::new(|_| {}));
+        assert_eq!((report.strays, report.unopened), (vec![], vec![]));
+        assert!(node.failures.lock().is_empty());
+        assert_eq!(manager.get(&partition("t", 0)).err(), Some(LogLookupError::Unknown));
+        append(&manager.get(&partition("t", 1)).unwrap(), 1);
 
-    let new = || NewLog { directory: Some(node.ids[0]), ..new_log(TopicId(uuid::Uuid::from_u128(9))) };
-    let made = manager.get_or_create(&partition("t", 0), new());
-    assert!(matches!(made, Err(CreateError::Full { .. })));
-    let before = node.files("a/t-0");
-    assert!(
-        before.contains(&"00000000000000000000.log".to_owned()) && node.text("a/t-0/partition.metadata").contains("Bw")
-    );
-    node.disk.renames_lack_room.store(false, Ordering::Relaxed);
-    node.clock.advance(Duration::from_secs(3));
-    assert!(manager.look_for_room());
-    let stray = node.files("a").into_iter().find(|name| name.ends_with("-stray")).unwrap();
-    assert_eq!(node.files(&format!("a/{stray}")), before);
-    assert_eq!(manager.get_or_create(&partition("t", 0), new()).unwrap().log_end_offset(), Offset(0));
+        let new = || NewLog { directory: Some(node.ids[0]), ..new_log(TopicId(uuid::Uuid::from_u128(9))) };
+        let made = manager.get_or_create(&partition("t", 0), new());
+        assert!(matches!(made, Err(CreateError::Full { .. })));
+        let before = node.files("a/t-0");
+        assert!(before.contains(&"00000000000000000000.log".to_owned()));
+        assert!(node.text("a/t-0/partition.metadata").contains("Bw"));
+        assert!(!manager.look_for_room());
+        node.disk.renames_lack.store(0, Ordering::Relaxed);
+        node.clock.advance(Duration::from_secs(3));
+        assert!(manager.look_for_room());
+        let stray = node.files("a").into_iter().find(|name| name.ends_with("-stray")).unwrap();
+        assert_eq!(node.files(&format!("a/{stray}")), before);
+        assert_eq!(manager.get_or_create(&partition("t", 0), new()).unwrap().log_end_offset(), Offset(0));
+        let events = capture.take();
+        let count = |text: &str| events.iter().filter(|event| event.text.contains(text)).count();
+        // Of the directory of the stray it was told by the thread that found it.
+        assert_eq!(told.map(count), [1, 2], "{code}: {events:?}");
+    }
 }
