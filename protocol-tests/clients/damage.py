@@ -129,7 +129,12 @@ them: a batch that is damaged there is found by the checksum in it, by whoever r
 and can repair more ([tools.md](tools.md#ottla-verify-log)).
 
 Where records are taken out while a transaction is open, its marker may have been among them: the next marker of its producer decides then, and
-the log tells whose transactions these are. Kafka ends the log there, so that nothing behind it is read.
+the log tells whose transactions these are; until then read_committed ends before them. So it is though the index of aborted transactions had the
+marker: a client hides the records of a producer up to the marker that it reads, and without one it would hide those of later transactions as
+well. Kafka ends the log there, so that nothing behind it is read.
+
+A segment with offsets more than 2^31 behind its name, as brokers before Kafka 1.1 made them (KAFKA-6264), is no damage if another segment follows
+it: it is read, and stays as it is. Kafka reads it, too, and splits it after a crash; Ottla does not compact its log, and says so.
 
 ## Files of a partition
 Whole, each log holds the offsets 0 to 101, in batches of 10 and three segments, which begin at 0, 40 and 72. Offsets 50 and 61 are markers: 40 to

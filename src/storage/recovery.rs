@@ -250,6 +250,7 @@ impl Recovery<'_> {
             // What keeps it from being looked at keeps its readers from it, who tell.
             let _ = segment.check_index_ends();
         }
+        self.segments.last().expect("there is a segment").take_more();
     }
 
     /// Renames the files of segments that are none of the log's any more, and has them removed later.
@@ -312,7 +313,9 @@ impl Recovery<'_> {
             let next = self.segments.get(n + 1).map(first_epoch).transpose()?.flatten();
             let file = segment.file()?;
             let base_offset = segment.base_offset();
-            let mut scan = HeaderScan::new(&*file, base_offset, 0, segment.size(), base_offset, Wait::ForDisk);
+            let behind = self.segments.get(n + 1).map(|next| next.base_offset());
+            let scan = HeaderScan::new(&*file, base_offset, 0, segment.size(), base_offset, Wait::ForDisk);
+            let mut scan = scan.before(behind);
             loop {
                 match scan.next() {
                     Ok(Some((_, frame))) => {

@@ -162,9 +162,16 @@ impl OldFormat {
     }
 }
 
-/// The largest offset that a segment of this base can hold.
+/// The largest offset that the indexes of a segment of this base can name. No segment grows beyond it, but brokers before Kafka
+/// 1.1 made some that do (KAFKA-6264): nobody doubts such an offset if the next segment begins behind it.
 pub(super) fn max_offset(base_offset: Offset) -> Offset {
     Offset(base_offset.0.saturating_add(i64::from(i32::MAX)))
+}
+
+/// As above, where the next segment begins at `next`, if there is one.
+fn max_offset_before(base_offset: Offset, next: Option<Offset>) -> Offset {
+    let named = max_offset(base_offset);
+    next.map_or(named, |next| named.max(next.plus(-1)))
 }
 
 /// What [`HeaderScan`] reads at once: a stretch between two index entries, usually.
@@ -173,6 +180,7 @@ const HEADERS_READ: usize = 4096;
 /// Walks over the headers of a file's batches, jumping over what they hold.
 pub(super) struct HeaderScan<'a> {
     file: &'a dyn DiskFile,
+    base_offset: Offset,
     /// Where the next batch begins.
     position: u64,
     end: u64,
@@ -196,6 +204,7 @@ impl<'a> HeaderScan<'a> {
     ) -> HeaderScan<'a> {
         HeaderScan {
             file,
+            base_offset,
             position,
             end,
             next_offset,
@@ -205,6 +214,12 @@ impl<'a> HeaderScan<'a> {
             buffered_at: 0,
             buffered: 0,
         }
+    }
+
+    /// Tells where the next segment begins.
+    pub fn before(mut self, next: Option<Offset>) -> HeaderScan<'a> {
+        self.max_offset = max_offset_before(self.base_offset, next);
+        self
     }
 
     /// Tells where the log ends: no batch reaches there.
@@ -315,6 +330,7 @@ impl Checksum {
 /// Reads every byte of a file's batches and checks them. Uses the same memory for batches of any size.
 pub(super) struct FullScan<'a> {
     file: &'a dyn DiskFile,
+    base_offset: Offset,
     position: u64,
     end: u64,
     next_offset: Offset,
@@ -385,6 +401,7 @@ impl<'a> FullScan<'a> {
         let buffer = vec![0; BYTES_READ.min(end.saturating_sub(position) as usize)];
         FullScan {
             file,
+            base_offset,
             position,
             end,
             next_offset,
@@ -402,6 +419,7 @@ impl<'a> FullScan<'a> {
     /// Tells where the records of the next segment begin.
     pub fn before(mut self, limit: Option<Offset>) -> FullScan<'a> {
         self.limit = limit;
+        self.max_offset = max_offset_before(self.base_offset, limit);
         self
     }
 

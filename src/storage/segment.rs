@@ -27,6 +27,7 @@ use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::index_file::IndexError;
 use crate::storage::log::{ReadError, Wait};
 use crate::storage::offset_index::{OffsetIndex, OffsetPosition};
+use crate::storage::scan::max_offset;
 use crate::storage::segment::damage::Damage;
 pub(super) use crate::storage::segment::last_index_entry::LastIndexEntry;
 use crate::storage::segment::rebuild::Attempts;
@@ -289,8 +290,7 @@ impl LogSegment {
 
     /// Adds entries to both indexes for the batch at `position` that ends at `last_offset`.
     pub fn append_index_entries(&self, last_offset: Offset, position: u64) -> Result<(), IndexError> {
-        // In a file that was given a wrong name. An index counts from that.
-        if last_offset < self.base_offset {
+        if !self.can_index(last_offset) {
             return Ok(());
         }
         // A file that is longer than this was not written by a broker; its end is found by walking.
@@ -300,10 +300,15 @@ impl LogSegment {
         self.append_max_timestamp()
     }
 
+    /// An index counts from the segment's name, which may be a wrong one, and no further than [`max_offset`].
+    pub(super) fn can_index(&self, offset: Offset) -> bool {
+        (self.base_offset..=max_offset(self.base_offset)).contains(&offset)
+    }
+
     fn append_max_timestamp(&self) -> Result<(), IndexError> {
         match self.max_timestamp()? {
-            Some(entry) => self.time_index.append_if_larger(entry),
-            None => Ok(()),
+            Some(entry) if self.can_index(entry.offset) => self.time_index.append_if_larger(entry),
+            Some(_) | None => Ok(()),
         }
     }
 

@@ -92,8 +92,8 @@ impl TimeIndex {
         self.entries.last(wait)?.map(|entry| self.entry(entry)).transpose()
     }
 
-    /// As [`Self::last`], of an index that was completed: an error if that cannot be the largest timestamp of a segment whose
-    /// offsets are below `end`.
+    /// As [`Self::last`], of an index that was completed: an error if it gives itself away as none of a segment that ends at
+    /// `end`.
     pub fn complete_last(&self, end: Option<Offset>, wait: Wait) -> Result<Option<TimestampEntry>, IndexError> {
         let corrupt = |reason: &str| Err(IndexError::Corrupt(reason.to_owned()));
         if self.entries.has_zeros(wait)? {
@@ -105,10 +105,16 @@ impl TimeIndex {
         if last.timestamp <= NO_TIMESTAMP || end.is_some_and(|end| last.offset >= end) {
             return corrupt("the last entry of the time index is of no record in the segment");
         }
+        Ok(Some(last))
+    }
+
+    /// As [`Self::complete_last`], and beside the entry before it.
+    pub fn ascending_last(&self, wait: Wait) -> Result<Option<TimestampEntry>, IndexError> {
+        let Some(last) = self.complete_last(None, wait)? else { return Ok(None) };
         let before = self.entries.last_but_one(wait)?.map(|entry| self.entry(entry)).transpose()?;
         match before {
             Some(before) if before.timestamp >= last.timestamp || before.offset > last.offset => {
-                corrupt("the last entries of the time index do not ascend")
+                Err(IndexError::Corrupt("the last entries of the time index do not ascend".to_owned()))
             }
             Some(_) | None => Ok(Some(last)),
         }

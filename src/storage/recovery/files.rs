@@ -180,6 +180,10 @@ impl Recovery<'_> {
                 self.check_txn_index(*base_offset)?;
             }
         }
+        // Where the log ends is not known yet.
+        for (segment, next) in self.segments.iter().zip(self.segments.iter().skip(1)) {
+            segment.end_before(next.base_offset(), Offset(0));
+        }
         Ok(())
     }
 

@@ -311,7 +311,9 @@ impl Recovery<'_> {
         let mut start = self.start_over(segment, floor)?;
         let latest_epoch = self.latest_epoch;
         let file = segment.file()?;
-        let mut scan = HeaderScan::new(&*file, segment.base_offset(), 0, segment.size(), floor, Wait::ForDisk);
+        let limit = self.limit_of(segment, self.params.damage)?;
+        let scan = HeaderScan::new(&*file, segment.base_offset(), 0, segment.size(), floor, Wait::ForDisk);
+        let mut scan = scan.before(limit);
         loop {
             match scan.next() {
                 Ok(Some((position, frame))) if frame.last_offset() < self.recovery_point => {

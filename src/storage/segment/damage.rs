@@ -28,7 +28,7 @@ use crate::storage::disk::DiskFile;
 use crate::storage::index_file::IndexError;
 use crate::storage::log::{ReadError, Wait};
 use crate::storage::offset_index::OffsetPosition;
-use crate::storage::scan::{Frame, HeaderScan, ScanError};
+use crate::storage::scan::{Frame, HeaderScan, ScanError, max_offset};
 use crate::storage::segment::read::batch_position;
 use crate::storage::segment::{BatchPosition, LogSegment};
 use crate::types::Offset;
@@ -55,7 +55,8 @@ pub(super) struct Damage {
     asked_from: AtomicU64,
     asked: AtomicU32,
     checked_from: AtomicU64,
-    /// Where the next segment began, and the log ended, when it was opened, of a segment that took no more then; 0 of others.
+    /// Where the next segment began, and the log ended, when it was opened, of a segment that took no more then; 0 of others, and of
+    /// all until that is known.
     next_base_offset: AtomicI64,
     log_end_offset: AtomicI64,
 }
@@ -101,7 +102,7 @@ impl LogSegment {
     /// The batches from `position` on, where one begins, up to `end`.
     pub fn readable<'a>(&'a self, file: &'a dyn DiskFile, position: u64, end: u64, wait: Wait) -> Readable<'a> {
         // Whatever its name says: else nothing in a segment with a wrong one could be read.
-        let scan = HeaderScan::new(file, self.base_offset, position, end, Offset(0), wait);
+        let scan = HeaderScan::new(file, self.base_offset, position, end, Offset(0), wait).before(self.trusted_below());
         let log_end_offset = Offset(self.damage.log_end_offset.load(Ordering::Acquire));
         let scan = if log_end_offset > Offset(0) { scan.below(log_end_offset) } else { scan };
         Readable { segment: self, changes: self.damage.changes.load(Ordering::Acquire), scan }
@@ -121,6 +122,11 @@ impl LogSegment {
     /// Where the next segment begins, if this one is trusted as it was found.
     pub fn trusted_below(&self) -> Option<Offset> {
         Some(Offset(self.damage.next_base_offset.load(Ordering::Acquire))).filter(|next| *next > Offset(0))
+    }
+
+    /// Whether it may have offsets that its indexes cannot name.
+    pub fn may_outgrow_indexes(&self) -> bool {
+        self.trusted_below().is_some_and(|next| next.plus(-1) > max_offset(self.base_offset))
     }
 
     /// Looks at where the indexes of a segment end that is trusted, before anyone reads it. Of one that is sound no records are

@@ -62,7 +62,8 @@ impl LogSegment {
             // Either no record has a timestamp, or the index was lost or lies.
             None if self.size() > 0 => {
                 let found = self.find_max_timestamp().map_err(as_index_error)?;
-                if found.is_some_and(|max| max.timestamp > 0) && self.trusted_below().is_some() {
+                let is_missing = found.is_some_and(|max| max.timestamp > 0) && self.trusted_below().is_some();
+                if is_missing && !self.may_outgrow_indexes() {
                     self.distrust("the time index has no entries");
                 }
                 found
@@ -77,12 +78,12 @@ impl LogSegment {
         Ok(max)
     }
 
-    /// The time index's last entry; none if it lies.
+    /// The time index's last entry; none if it lies, or does not tell of all records.
     pub(super) fn last_by_time(&self, wait: Wait) -> Result<Option<TimestampEntry>, ReadError> {
-        if self.distrusts_index() {
+        if self.distrusts_index() || self.may_outgrow_indexes() {
             return Ok(None);
         }
-        let reason = match self.time_index.complete_last(None, wait) {
+        let reason = match self.time_index.ascending_last(wait) {
             Ok(Some(last)) => {
                 let is_within = self.trusted_below().is_none_or(|next| last.offset < next);
                 // Or it is the name of the next segment that is wrong.

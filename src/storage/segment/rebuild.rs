@@ -154,14 +154,14 @@ impl LogSegment {
         let mut max: Option<TimestampEntry> = None;
         while let Some((position, frame)) = batches.next()? {
             let offset = frame.last_offset();
-            // An index counts from the segment's name, be it a wrong one.
-            if !(0..=i64::from(i32::MAX)).contains(&offset.0.saturating_sub(self.base_offset.0)) {
+            // In a file with a wrong name.
+            if offset < self.base_offset {
                 continue;
             }
             if frame.max_timestamp() > max.map_or(NO_TIMESTAMP, |max| max.timestamp) {
                 max = Some(TimestampEntry { timestamp: frame.max_timestamp(), offset });
             }
-            if last_entry.is_next_due(position, config) {
+            if last_entry.is_next_due(position, config) && self.can_index(offset) {
                 if position <= i32::MAX as u64 {
                     offset_index.append(offset, position as u32).map_err(damaged)?;
                 }
@@ -169,7 +169,8 @@ impl LogSegment {
                 last_entry = LastIndexEntry::at(position);
             }
         }
-        max.map_or(Ok(()), |max| time_index.append_if_larger(max)).map_err(damaged)?;
+        let last = max.filter(|max| self.can_index(max.offset));
+        last.map_or(Ok(()), |last| time_index.append_if_larger(last)).map_err(damaged)?;
         Ok(max)
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::storage::file_name::{FileKind, FileName};
+use crate::telemetry::LogCapture;
 
 /// Two segments, of which the first one lacks its end: a power loss took the batch from 3 to 5, or compaction has.
 fn torn(fixture: &Fixture) {
@@ -107,6 +108,82 @@ fn a_batch_that_lacks_records_shows_compaction() {
             let (_, report) = recover(&fixture, LogParams { damage, ..fixture.params() });
             // Of a lone replica somebody is told once too often, not once too few.
             assert_eq!(is_told(&report), last_offset_delta == 2 || !damage.cuts_off(), "{damage:?}: {report:?}");
+        }
+    }
+}
+
+/// Brokers before Kafka 1.1 made such segments (KAFKA-6264): of three batches in front of a gap that no index can bridge, and three behind
+/// it. What was behind it was taken for damage.
+fn outgrown(fixture: &Fixture) -> Vec<i64> {
+    let far = i64::from(i32::MAX) + 1000;
+    let bases = |from: i64| [from, from + 3, from + 6];
+    let follow = |log: &Log, from| {
+        let batches = bases(from).map(|base| (base, 0));
+        log.append_as_follower(fetched(&batches)).unwrap();
+    };
+    let log = fixture.open();
+    follow(&log, 0);
+    follow(&log, far);
+    log.roll().unwrap();
+    follow(&log, far + 9);
+    let segments = log.segments();
+    assert_eq!(segments.len(), 3, "{segments:?}");
+    let [first, second] = [0, 1].map(|n| FileName::new(segments[n].base_offset, FileKind::Log).path_in(&log.dir()));
+    log.close().unwrap();
+    let both = [std::fs::read(&first).unwrap(), std::fs::read(&second).unwrap()].concat();
+    std::fs::write(&first, both).unwrap();
+    for kind in ["log", "index", "timeindex"] {
+        std::fs::remove_file(second.with_extension(kind)).unwrap();
+    }
+    [0, far, far + 9].into_iter().flat_map(bases).collect()
+}
+
+#[test]
+fn offsets_that_no_index_can_name_are_read_and_kept() {
+    for (clean_shutdown, recovery_point, damage, lacks_indexes) in [
+        (true, true, DamagePolicy::KeepReadable, false),
+        (true, true, DamagePolicy::KeepReadable, true),
+        (false, false, DamagePolicy::KeepReadable, false),
+        (false, true, DamagePolicy::KeepReadable, true),
+        (false, false, DamagePolicy::CutOff, false),
+        (false, true, DamagePolicy::CutOff, false),
+    ] {
+        let case = format!("{clean_shutdown} {recovery_point} {damage:?} {lacks_indexes}");
+        let fixture = Fixture::with(TopicConfig { index_interval_bytes: 1, ..TopicConfig::default() });
+        let bases = outgrown(&fixture);
+        let end = bases.last().unwrap() + 3;
+        if lacks_indexes {
+            std::fs::remove_file(fixture.params().dir.join(format!("{:020}.index", 0))).unwrap();
+        }
+        let recovery_point = Offset(if recovery_point { end } else { 0 });
+        let mut params = LogParams { clean_shutdown, recovery_point, damage, ..fixture.params() };
+        for again in [false, true] {
+            let capture = LogCapture::start();
+            let context = fixture.context();
+            let (log, report) = Log::open(&context, params).unwrap();
+            let repairs = usize::from(lacks_indexes && !again);
+            assert_eq!((report.repairs.len(), report.bytes_removed), (repairs, 0), "{case}: {report:?}");
+            assert_eq!((log.log_end_offset(), log.segments().len()), (Offset(end), 2), "{case}");
+            for _ in 0..2 {
+                for base in &bases {
+                    for offset in *base..base + 3 {
+                        assert_eq!(read(&log, offset, 1, end), [(*base, base + 2)], "{case}");
+                        // Their times are their offsets.
+                        let found = log.offset_for_timestamp(offset).unwrap().map(|found| found.offset);
+                        assert_eq!(found, Some(Offset(offset)), "{case}");
+                    }
+                }
+                assert_eq!(log.max_timestamp_offset().unwrap().unwrap().offset, Offset(end - 1), "{case}");
+                context.background.run_pending(Duration::ZERO);
+            }
+            // By how old its last record is the segment stays.
+            let config = TopicConfig { retention_ms: 1000, ..TopicConfig::default() };
+            log.update_config(Arc::new(config));
+            assert_eq!(log.delete_old_segments(bases[5] + 1002, Offset(end)).unwrap(), 0, "{case}");
+            log.close().unwrap();
+            let told = capture.take().into_iter().filter(|event| event.level <= tracing::Level::WARN);
+            assert_eq!(told.map(|event| event.text).collect::<Vec<_>>(), [] as [String; 0], "{case}");
+            params = LogParams { recovery_point: Offset(end), ..fixture.params() };
         }
     }
 }
