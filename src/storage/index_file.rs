@@ -98,7 +98,12 @@ impl<E: Entry> IndexFile<E> {
 
     /// Removes all entries, in memory and on file.
     pub fn reset(&self) -> io::Result<()> {
-        self.file.get()?.set_len(0)?;
+        let file = self.file.get()?;
+        if file.file_len()? > 0 {
+            file.set_len(0)?;
+            // Or no sync would come by here if nothing follows, and a power loss might bring them back.
+            self.file.written();
+        }
         *self.state.write() = State::of_file(Some(0), None);
         Ok(())
     }

@@ -116,6 +116,7 @@ impl LogSegment {
         let open = log.get()?;
         if open.file_len()? > 0 {
             open.set_len(0)?;
+            log.written();
         }
         let offset_index = OffsetIndex::new(file(FileKind::OffsetIndex), base_offset);
         offset_index.reset()?;

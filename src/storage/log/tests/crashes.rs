@@ -21,18 +21,19 @@ fn try_open(
     recovery_point: i64,
     damage: DamagePolicy,
 ) -> Result<(LogContext, Arc<Log>, RecoveryReport), LogOpenError> {
+    open_with(disk, |params| LogParams { recovery_point: Offset(recovery_point), damage, ..params })
+}
+
+fn open_with(
+    disk: &SimulatedDisk,
+    params: impl FnOnce(LogParams) -> LogParams,
+) -> Result<(LogContext, Arc<Log>, RecoveryReport), LogOpenError> {
     let fixture = Fixture::with(TopicConfig { index_interval_bytes: 0, ..TopicConfig::default() });
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let background = Background::stepped();
     let files = FileCache::new(disk.clone(), background.clone(), 8);
     let context = LogContext { files, disk, clock: fixture.clock.clone(), background };
-    let params = LogParams {
-        dir: DIR.into(),
-        recovery_point: Offset(recovery_point),
-        clean_shutdown: false,
-        damage,
-        ..fixture.params()
-    };
+    let params = params(LogParams { dir: DIR.into(), clean_shutdown: false, ..fixture.params() });
     let (log, report) = Log::open(&context, params)?;
     Ok((context, log, report))
 }
@@ -177,6 +178,28 @@ fn an_interrupted_deletion_of_several_segments_is_completed() {
     let (_, log, report) = open(&second, 0, DamagePolicy::CutOff);
     assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(6), Offset(12)), "{report:?}");
     assert!(report.repairs.iter().any(|repair| repair.found.contains("was being deleted")), "{report:?}");
+}
+
+/// The indexes of a segment were emptied, to be built anew, and got no entry. Nobody knew that there was something to sync, and a
+/// power loss after an orderly end brought the old entries back.
+#[test]
+fn what_was_emptied_is_synced() {
+    for seed in 0..20 {
+        let first = disk();
+        let (context, log, _) = open(&first, 0, DamagePolicy::CutOff);
+        (0..3).for_each(|_| {
+            append(&log, batch(3, 10, 0));
+        });
+        log.roll().unwrap();
+        context.background.run_pending(Duration::from_secs(1));
+        log.segments.load()[0].distrust("so it is told");
+        log.truncate_to(Offset(3)).unwrap();
+        log.close().unwrap();
+        let second = first.restart(Crash::PowerLoss, seed);
+        let closed = |params| LogParams { recovery_point: Offset(3), clean_shutdown: true, ..params };
+        let (_, log, report) = open_with(&second, closed).unwrap();
+        assert_eq!((report.repairs, log.log_end_offset()), (vec![], Offset(3)), "seed {seed}");
+    }
 }
 
 /// The last thing before an orderly end was a roll. Its snapshot of the producers was not synced, and the power loss after
