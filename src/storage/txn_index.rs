@@ -131,13 +131,17 @@ impl TransactionIndex {
         self.len == 0
     }
 
-    /// Adds a transaction whose marker was just written. Not durable before [`Self::flush`].
+    /// Adds a transaction whose marker was just written. Not durable before [`Self::flush`]. Leaves nothing of it where it fails.
     pub fn append(&mut self, aborted: &AbortedTxn) -> Result<(), TxnIndexError> {
         if self.last_offset.is_some_and(|last| last >= aborted.last_offset) {
             return Err(TxnIndexError::Corrupt { position: self.len, reason: "offsets of markers do not ascend" });
         }
         let file = self.file.get()?;
-        file.write_all_at(&aborted.encode(), self.len)?;
+        if let Err(error) = file.write_all_at(&aborted.encode(), self.len) {
+            // A part of an entry is damage, for Kafka and for a look at the files, if nothing is appended over it.
+            self.cut(self.len)?;
+            return Err(error.into());
+        }
         self.file.written();
         self.len += ENTRY_SIZE as u64;
         self.last_offset = Some(aborted.last_offset);

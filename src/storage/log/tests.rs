@@ -191,6 +191,19 @@ fn read(log: &Log, start: i64, max_bytes: usize, upper_bound: i64) -> Vec<(i64, 
         .collect()
 }
 
+/// All offsets that can be read.
+fn offsets(log: &Log) -> Vec<i64> {
+    let (mut next, end) = (log.log_start_offset().0, log.log_end_offset().0);
+    let mut all = Vec::new();
+    while next < end {
+        for (first, last) in read(log, next, 1000, end) {
+            all.extend(first..=last);
+            next = last + 1;
+        }
+    }
+    all
+}
+
 #[test]
 fn a_leader_assigns_offsets_and_epochs() {
     let fixture = Fixture::new();

@@ -4,6 +4,7 @@
 //! All of it took the log directory offline: retention above all, on the very disk that it was to empty.
 
 use super::*;
+use crate::storage::verify::{VerifyParams, verify};
 
 /// Ten segments of one batch each.
 fn ten_segments() -> (Fixture, LogContext, Arc<Log>) {
@@ -15,19 +16,6 @@ fn ten_segments() -> (Fixture, LogContext, Arc<Log>) {
     }
     assert_eq!(log.segments().len(), 10);
     (fixture, context, log)
-}
-
-/// All offsets that can be read.
-fn offsets(log: &Log) -> Vec<i64> {
-    let (mut next, end) = (log.log_start_offset().0, log.log_end_offset().0);
-    let mut all = Vec::new();
-    while next < end {
-        for (first, last) in read(log, next, 1000, end) {
-            all.extend(first..=last);
-            next = last + 1;
-        }
-    }
-    all
 }
 
 /// There is room again: the log goes on, also after what was put off is done, and after a restart.
@@ -47,6 +35,33 @@ fn goes_on(fixture: &Fixture, context: &LogContext, log: Arc<Log>, expected: Vec
         let (log, report) = fixture.reopen(log.clone(), in_order);
         assert_eq!((report.repairs, offsets(&log)), (vec![], expected.clone()));
     }
+}
+
+/// The marker of an abort was refused when a part of its entry in the transaction index was written. No other abort came, so that
+/// the part stayed in the index of a log that was closed in order.
+#[test]
+fn what_is_refused_leaves_no_part_of_it_in_any_file() {
+    let mut room = 0;
+    loop {
+        let fixture = Fixture::new();
+        let log = fixture.open();
+        append(&log, transactions::produced(1, 0, 0, 1, true));
+        fixture.faults.room.store(room, Ordering::Relaxed);
+        let marker = transactions::marker(1, 0, false);
+        let refused = log.append_as_leader(marker, LeaderEpoch(3), AppendOrigin::Coordinator, Default::default());
+        fixture.faults.room.store(-1, Ordering::Relaxed);
+        append(&log, batch(1, 10, 0));
+        log.close().unwrap();
+        let (dir, log_start_offset) = (fixture.params().dir, Offset(0));
+        let params = VerifyParams { dir, log_start_offset, was_closed: true, is_set_aside: false };
+        assert_eq!(verify(&fixture.disk, &params, &mut ()).unwrap().findings, [], "room for {room}");
+        match refused {
+            Ok(_) => break,
+            Err(AppendError::NoRoom(_)) => room += 1,
+            Err(error) => panic!("room for {room}: {error}"),
+        }
+    }
+    assert!(room > 100, "{room}");
 }
 
 #[test]
