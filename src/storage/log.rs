@@ -26,7 +26,7 @@ pub(super) mod read;
 mod retention;
 #[cfg(test)]
 mod tests;
-mod truncation;
+pub(super) mod truncation;
 
 use std::collections::VecDeque;
 use std::io;

@@ -54,6 +54,7 @@ use crate::storage::leader_epochs::{self, LeaderEpochFileCache};
 use crate::storage::log::cleaning::Cleaning;
 use crate::storage::log::epochs::LeaderEpochs;
 use crate::storage::log::producers::{producers_start, replay_producers};
+use crate::storage::log::truncation::removed_at_once;
 use crate::storage::log::{
     ActiveSegment, Log, LogContext, LogOffsetMetadata, LogOpenError, LogParams, Markers, Noted, OPEN, ReadError, Wait,
     Writer,
@@ -255,12 +256,14 @@ impl Recovery<'_> {
 
     /// Renames the files of segments that are none of the log's any more, and has them removed later.
     fn remove_segments(&mut self, removed: Vec<Arc<LogSegment>>) -> io::Result<()> {
-        for segment in &removed {
-            self.report.bytes_removed += segment.size();
-            segment.rename(FileState::Deleted)?;
+        for part in removed.rchunks(removed_at_once(&removed, &self.params.config)) {
+            for segment in part {
+                self.report.bytes_removed += segment.size();
+                segment.rename(FileState::Deleted)?;
+            }
+            // Else a crash might bring back a segment behind what ends before it now.
+            self.context.disk.sync_dir(&self.dir.path())?;
         }
-        // Else a crash might bring back a segment behind what ends before it now.
-        self.context.disk.sync_dir(&self.dir.path())?;
         self.has_new_names = true;
         let delay = Duration::from_millis(self.params.config.file_delete_delay_ms.max(0) as u64);
         self.context.background.run_after(delay, move || {

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::config::TopicConfig;
 use crate::storage::disk::is_full;
 use crate::storage::file_name::MAX_BASE_OFFSET;
 use crate::storage::known_bugs::{self, KnownBug};
@@ -84,8 +85,8 @@ impl Log {
         end: Offset,
         position: u64,
     ) -> Result<(), ChangeError> {
-        if !removed.is_empty() {
-            self.remove_segments(writer, removed)?;
+        for part in removed.rchunks(removed_at_once(&removed, &self.config.load())) {
+            self.remove_segments(writer, part.to_vec())?;
             // Else a crash might bring back a segment behind what is cut off now.
             self.context.disk.sync_dir(&self.dir.path())?;
         }
@@ -205,4 +206,10 @@ impl Log {
         self.publish_first_unstable(writer);
         Ok(())
     }
+}
+
+/// How many of the last segments of a log are removed at once, from the last one on. If the log is compacted they go one by one:
+/// nobody would notice that a crash has taken one and left another behind it.
+pub(in crate::storage) fn removed_at_once(removed: &[Arc<LogSegment>], config: &TopicConfig) -> usize {
+    if config.cleanup_policy.compact { 1 } else { removed.len().max(1) }
 }

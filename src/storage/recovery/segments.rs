@@ -58,6 +58,9 @@ pub(super) struct Damage {
     pub(super) reason: String,
 }
 
+/// What is found of a segment behind one that was cut off.
+const FOLLOWS_DAMAGE: &str = "follows damage";
+
 /// How often the progress is told, in bytes.
 const PROGRESS_BYTES: u64 = 64 << 20;
 
@@ -110,19 +113,12 @@ impl Recovery<'_> {
             let has_gap = has_gap && self.lacks_records_before(first.base_offset);
             let what = format!("records from {} to {} are missing before it", self.log_end_offset, first.base_offset);
             let found = match cut_off {
-                true => "follows damage",
+                true => FOLLOWS_DAMAGE,
                 false if has_gap => &what,
                 false => continue,
             };
             match self.params.damage {
-                DamagePolicy::CutOff | DamagePolicy::CutOffKeepingCopy => {
-                    self.repaired(first, found, "deleted, and all segments behind it");
-                    let removed = self.segments.split_off(n);
-                    for segment in &removed {
-                        self.keep_copy(segment, 0)?;
-                    }
-                    self.remove_segments(removed)?;
-                }
+                DamagePolicy::CutOff | DamagePolicy::CutOffKeepingCopy => self.remove_from(n, found)?,
                 DamagePolicy::KeepReadable => self.repaired(first, found, "kept it: readers see a gap in the offsets"),
             }
         }
@@ -130,6 +126,18 @@ impl Recovery<'_> {
             self.distrust_survivors(first_unflushed)?;
         }
         Ok(())
+    }
+
+    /// Removes segment `n`, if there is one, and all behind it.
+    fn remove_from(&mut self, n: usize, found: &str) -> io::Result<()> {
+        let removed = self.segments.split_off(n);
+        let Some(first) = removed.first() else { return Ok(()) };
+        let name = FileName::new(first.base_offset(), FileKind::Log);
+        self.repaired(name, found, "deleted, and all segments behind it");
+        for segment in &removed {
+            self.keep_copy(segment, 0)?;
+        }
+        self.remove_segments(removed)
     }
 
     /// Whether the segment that begins at `next` begins behind the log's end so far, in a log that is not compacted.
@@ -243,7 +251,11 @@ impl Recovery<'_> {
             checked = self.scan(&segment, start, 0, self.params.damage)?;
         }
         self.weigh_overlap(n, &mut checked)?;
-        let is_damaged = !checked.damaged.is_empty();
+        let is_cut_off = !checked.damaged.is_empty() && self.params.damage.cuts_off();
+        if is_cut_off && self.params.config.cleanup_policy.compact {
+            // Before it is: if a crash came in between, nobody would notice the gap.
+            self.remove_from(n + 1, FOLLOWS_DAMAGE)?;
+        }
         self.log_end_offset = checked.next_offset;
         self.latest_epoch = checked.latest_epoch;
         self.last_index_entry = checked.last_index_entry;
@@ -257,7 +269,7 @@ impl Recovery<'_> {
                 false => sealed?,
             }
         }
-        Ok(is_damaged && self.params.damage.cuts_off())
+        Ok(is_cut_off)
     }
 
     /// The whole segment is to be read.

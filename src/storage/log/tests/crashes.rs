@@ -180,6 +180,59 @@ fn an_interrupted_deletion_of_several_segments_is_completed() {
     assert!(report.repairs.iter().any(|repair| repair.found.contains("was being deleted")), "{report:?}");
 }
 
+/// A log of four segments was truncated, or a start had found damage in the second one. A crash took one of the segments behind that,
+/// and left the next. Where compaction leaves gaps nobody noticed this one.
+#[test]
+fn a_compacted_log_loses_its_last_segments_from_the_end_on() {
+    let compacted = |params| {
+        let cleanup_policy = CleanupPolicy { compact: true, delete: false };
+        let config = Arc::new(TopicConfig { cleanup_policy, ..TopicConfig::default() });
+        LogParams { config, damage: DamagePolicy::CutOff, ..params }
+    };
+    let mut died = 0;
+    for (is_damaged, at, seed) in
+        [false, true].into_iter().flat_map(|is| (0..40).flat_map(move |at| (0..15).map(move |seed| (is, at, seed))))
+    {
+        let first = disk();
+        let (context, log, _) = open_with(&first, compacted).unwrap();
+        for _ in 0..3 {
+            append(&log, batch(3, 10, 0));
+            log.roll().unwrap();
+        }
+        append(&log, batch(3, 10, 0));
+        log.flush(Offset(12)).unwrap();
+        context.background.run_pending(Duration::from_secs(1));
+        let second = match is_damaged {
+            false => {
+                first.die_after(Some(at));
+                let _ = log.truncate_to(Offset(2));
+                first.clone()
+            }
+            true => {
+                context
+                    .disk
+                    .open(&path(3, FileKind::Log), OpenMode::ReadWrite)
+                    .unwrap()
+                    .write_all_at(&[9], 90)
+                    .unwrap();
+                let second = first.restart(Crash::Kill, seed);
+                second.die_after(Some(at));
+                drop(open_with(&second, compacted));
+                second
+            }
+        };
+        died += usize::from(second.is_dead());
+        let crash = if seed == 0 { Crash::Kill } else { Crash::PowerLoss };
+        let third = second.restart(crash, seed);
+        third.die_after(None);
+        let (_, log, _) = open_with(&third, compacted).unwrap();
+        let found = offsets(&log);
+        let end = log.log_end_offset().0;
+        assert_eq!(found, (0..end).collect::<Vec<_>>(), "{is_damaged}, {at}, {seed}: {:?}", log.segments());
+    }
+    assert!(died > 300, "{died}");
+}
+
 /// The indexes of a segment were emptied, to be built anew, and got no entry. Nobody knew that there was something to sync, and a
 /// power loss after an orderly end brought the old entries back.
 #[test]
