@@ -86,6 +86,7 @@ impl Recovery<'_> {
     }
 
     fn check_from_recovery_point(&mut self) -> io::Result<()> {
+        self.finish_deletion()?;
         let mut first_unflushed = self.first_unflushed();
         self.log_end_offset = Offset(0);
         for n in 0..first_unflushed.min(self.segments.len()) {
@@ -102,11 +103,8 @@ impl Recovery<'_> {
             }
             let first = FileName::new(self.segments[n].base_offset(), FileKind::Log);
             let has_gap = self.ends_before(first.base_offset);
-            if has_gap && self.epochs.earliest().is_some_and(|earliest| earliest.start_offset >= first.base_offset) {
-                self.repaired(first, "what was before it was being deleted", "deleted the rest of it");
-                let removed = self.segments.drain(..n).collect();
-                self.lost_txn_indexes.retain(|base_offset| *base_offset >= first.base_offset);
-                self.remove_segments(removed)?;
+            if has_gap && self.was_to_start_behind(n)? {
+                self.delete_before(n)?;
                 (n, first_unflushed) = (0, 0);
                 continue;
             }
@@ -140,12 +138,66 @@ impl Recovery<'_> {
         self.remove_segments(removed)
     }
 
+    /// Below the recovery point all was on disk, and nobody looks for gaps; but retention may have been interrupted there, before
+    /// it was noted where the log starts.
+    fn finish_deletion(&mut self) -> io::Result<()> {
+        let Some(earliest) = self.epochs.earliest().map(|entry| entry.start_offset) else { return Ok(()) };
+        let may_be_gone = self.params.log_start_offset.plus(1)..=earliest;
+        for n in (1..=self.first_unflushed()).rev().filter(|_| self.shows_losses()) {
+            let is_among_them = may_be_gone.contains(&self.segments[n].base_offset());
+            if is_among_them && self.ends_early(n - 1)? && self.was_to_start_behind(n)? {
+                return self.delete_before(n);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the log was to start at segment `n` or behind it: the epochs say so, and of what is before it they would know.
+    fn was_to_start_behind(&self, n: usize) -> io::Result<bool> {
+        let next = self.segments[n].base_offset();
+        if self.epochs.earliest().is_none_or(|earliest| earliest.start_offset < next) {
+            return Ok(false);
+        }
+        for segment in &self.segments[..n] {
+            match segment.first_frame(Wait::ForDisk) {
+                // Batches of old formats have none.
+                Ok(frame) if frame.as_ref().is_none_or(|frame| frame.leader_epoch().0 >= 0) => {}
+                Ok(_) | Err(ReadError::Corrupt { .. }) => return Ok(false),
+                Err(error) => return Err(error.into_io()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a trusted segment ends before the next one begins.
+    fn ends_early(&self, n: usize) -> io::Result<bool> {
+        let (segment, next) = (&self.segments[n], self.segments[n + 1].base_offset());
+        match segment.find(next.plus(-1), segment.size(), Wait::ForDisk) {
+            Ok(last) => Ok(last.is_none()),
+            Err(ReadError::Corrupt { .. }) => Ok(false),
+            Err(error) => Err(error.into_io()),
+        }
+    }
+
+    /// Completes what retention had begun.
+    fn delete_before(&mut self, n: usize) -> io::Result<()> {
+        let first = FileName::new(self.segments[n].base_offset(), FileKind::Log);
+        self.repaired(first, "what was before it was being deleted", "deleted the rest of it");
+        let removed = self.segments.drain(..n).collect();
+        self.lost_txn_indexes.retain(|base_offset| *base_offset >= first.base_offset);
+        self.remove_segments(removed)
+    }
+
     /// Whether the segment that begins at `next` begins behind the log's end so far, in a log that is not compacted.
     fn ends_before(&self, next: Offset) -> bool {
-        // Compaction leaves gaps. Logs that are compacted do not begin a segment before the last one is synced.
+        self.shows_losses() && self.log_end_offset < next
+    }
+
+    /// Whether a gap between segments may come from a crash. Compaction leaves gaps, too. Logs that are compacted do not begin a
+    /// segment before the last one is synced, and lose none before the one behind it is gone.
+    fn shows_losses(&self) -> bool {
         !self.params.config.cleanup_policy.compact
             && !self.params.clean_shutdown
-            && self.log_end_offset < next
             && !known_bugs::is_back(KnownBug::GapNotNoticed)
     }
 

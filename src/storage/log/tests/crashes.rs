@@ -180,6 +180,37 @@ fn an_interrupted_deletion_of_several_segments_is_completed() {
     assert!(report.repairs.iter().any(|repair| repair.found.contains("was being deleted")), "{report:?}");
 }
 
+/// The same where all of it was flushed, and lies below the recovery point: nobody looked for gaps there, and records that were
+/// deleted were missing from between others.
+#[test]
+fn an_interrupted_deletion_of_flushed_segments_is_completed() {
+    let mut completed = 0;
+    for at in 0..30 {
+        for seed in 0..20 {
+            let first = disk();
+            let (context, log, _) = open(&first, 0, DamagePolicy::CutOff);
+            for _ in 0..4 {
+                append(&log, batch(3, 10, 0));
+                log.roll().unwrap();
+            }
+            append(&log, batch(3, 10, 0));
+            log.flush(Offset(15)).unwrap();
+            context.background.run_pending(Duration::from_secs(1));
+            log.advance_log_start_offset(Offset(13)).unwrap();
+            first.die_after(Some(at));
+            let _ = log.delete_old_segments(NOW_MS, Offset(15));
+            let second = first.restart(Crash::PowerLoss, seed);
+            second.die_after(None);
+            let (_, log, report) = open(&second, 15, DamagePolicy::CutOff);
+            let start = log.log_start_offset().0;
+            assert_eq!(offsets(&log), (start..15).collect::<Vec<_>>(), "{at}, {seed}: {:?}", log.segments());
+            assert!(start <= 12 && log.log_end_offset() == Offset(15));
+            completed += usize::from(report.repairs.iter().any(|repair| repair.found.contains("was being deleted")));
+        }
+    }
+    assert!(completed > 10, "{completed}");
+}
+
 /// A log of four segments was truncated, or a start had found damage in the second one. A crash took one of the segments behind that,
 /// and left the next. Where compaction leaves gaps nobody noticed this one.
 #[test]
