@@ -13,8 +13,8 @@
 //! when there is room, but where it refuses a sync, or a start. The list of call sites that were crashed and that
 //! failed is printed; none may have been missed.
 //!
-//! `CRASH_SEEDS` says how many long scripts are run, and how many times as many power losses; `CRASH_CASE` runs one case, by
-//! the name that a failure gives it, and shows its steps. `scripts/simulate-crashes` runs many.
+//! `CRASH_SEEDS` says how many long scripts are run, from number `CRASH_FIRST_SEED` on, and how many times as many power losses;
+//! `CRASH_CASE` runs one case, by the name that a failure gives it, and shows its steps. `scripts/simulate-crashes` runs many.
 
 mod check;
 mod model;
@@ -407,7 +407,11 @@ fn run_all(cases: Vec<Case>) -> (Coverage, Vec<String>) {
 }
 
 fn seeds() -> u64 {
-    std::env::var("CRASH_SEEDS").map_or(SEEDS, |text| text.parse().expect("CRASH_SEEDS is a number"))
+    number("CRASH_SEEDS").unwrap_or(SEEDS)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
 }
 
 fn report(failures: &[String]) {
@@ -491,7 +495,8 @@ fn long_scripts_with_crashes_and_faults_now_and_then() {
     if std::env::var("CRASH_CASE").is_ok() {
         return;
     }
-    let (coverage, failures) = run_all((0..seeds()).map(|seed| Case::Long { seed }).collect());
+    let first = number("CRASH_FIRST_SEED").unwrap_or(0);
+    let (coverage, failures) = run_all((first..first + seeds()).map(|seed| Case::Long { seed }).collect());
     let count = |hits: fn(&crate::storage::simulated_disk::Hits) -> u64| coverage.sites.values().map(hits).sum::<u64>();
     println!(
         "{} long scripts: {} calls, {} kills, {} power losses in a call; {} errors, {} refusals for want of room",
