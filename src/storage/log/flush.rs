@@ -50,6 +50,8 @@ pub(in crate::storage) struct Commits {
     waiting: Vec<(Offset, Done)>,
     /// Counts truncations: a flush that one of them overtook says nothing about what was appended since.
     truncations: u64,
+    /// See [`Log::hold_recovery_point`].
+    is_held: bool,
 }
 
 impl Commits {
@@ -249,10 +251,17 @@ impl Log {
         tell(in_vain, &Err(FlushError::Truncated));
     }
 
+    /// Keeps the recovery point where it is until what is returned goes. The log begins anew, and what was in it goes: a crash may
+    /// leave some of that before the new beginning, and below the recovery point nobody would notice the gap.
+    pub(super) fn hold_recovery_point(&self) -> HeldRecoveryPoint<'_> {
+        self.commits.lock().is_held = true;
+        HeldRecoveryPoint(self)
+    }
+
     /// Everything below `offset` is durable, as of a time when there had been so many truncations.
     pub(super) fn raise_recovery_point(&self, offset: Offset, truncations: u64) {
         let commits = self.commits.lock();
-        if commits.truncations == truncations {
+        if commits.truncations == truncations && !commits.is_held {
             self.recovery_point.fetch_max(offset.0, Ordering::AcqRel);
         }
     }
@@ -269,6 +278,17 @@ impl Log {
     pub fn is_flush_due_below(&self, offset: Offset) -> bool {
         let unflushed = offset.0 - self.recovery_point().0;
         unflushed > 0 && unflushed >= self.config.load().flush_messages
+    }
+}
+
+/// See [`Log::hold_recovery_point`].
+pub(super) struct HeldRecoveryPoint<'a>(&'a Log);
+
+impl Drop for HeldRecoveryPoint<'_> {
+    fn drop(&mut self) {
+        let mut commits = self.0.commits.lock();
+        commits.is_held = false;
+        commits.truncations += 1;
     }
 }
 

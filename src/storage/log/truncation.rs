@@ -123,6 +123,7 @@ impl Log {
             return Err(ChangeError::OutOfRange { offset, log_end_offset: self.log_end_offset() });
         }
         // Before there is a segment at `offset`: a crash may bring back old ones beside it, and they may reach beyond.
+        let _held = self.hold_recovery_point();
         self.truncate_commits(offset, false);
         let log_start_offset = Offset(self.log_start_offset.fetch_min(offset.0, Ordering::AcqRel));
         let mut removed = Vec::clone(&self.segments.load());
@@ -157,7 +158,7 @@ impl Log {
         self.log_start_offset.store(offset.0, Ordering::Release);
         self.recent.lock().clear();
         self.segments.store(Arc::new(vec![new.clone()]));
-        // A flush of what was there before may have ended meanwhile.
+        // Somebody may have come meanwhile to wait for what was there before.
         self.truncate_commits(offset, false);
         self.start_writing(writer, 0);
         if is_emptied {
