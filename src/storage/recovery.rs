@@ -14,11 +14,11 @@
 //!
 //! | a gap between two segments | |
 //! |---|---|
-//! | of a log that is compacted | the rule; such a log syncs a segment before it begins the next |
+//! | of a log that is compacted | the rule; such a log syncs a segment before it begins the next, and loses its last ones one by one |
+//! | if the epochs say that the log was to start behind it | what is before it was being deleted, and goes |
 //! | up to the recovery point | all of it was on disk, and no crash has taken it: compaction, or damage that was told of |
 //! | up to where the log is noted to be cleaned | left from when the topic was compacted |
 //! | above both, where batches leave offsets out, too, and others have the records | came from a leader whose log was compacted |
-//! | if the epochs say that the log was to start behind it | what is before it was being deleted, and goes |
 //! | any other | records are lost |
 //!
 //! What survived a kill is perhaps not on disk. Its names are synced before anything is built on them, or a power loss would
