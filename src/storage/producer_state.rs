@@ -403,15 +403,25 @@ impl ProducerStateManager {
         self.map_end_offset
     }
 
-    /// Takes over what another log of the same records knows of its producers, up to the same offset.
+    /// Takes over what another log of the same records knows of its producers, up to the same offset. That one may have lost
+    /// records: what is open by those that are here stays so.
     pub fn take_over(&mut self, other: &ProducerStateManager) {
+        let producers = std::mem::replace(&mut self.producers, other.producers.clone());
+        let ongoing = std::mem::replace(&mut self.ongoing, other.ongoing.clone());
         self.config = other.config;
-        self.producers = other.producers.clone();
         self.verifications = other.verifications.clone();
         self.next_guard = other.next_guard;
-        self.ongoing = other.ongoing.clone();
         self.unreplicated = other.unreplicated.clone();
         self.map_end_offset = other.map_end_offset;
+        for (first_offset, producer_id) in ongoing {
+            let known = self.producers.get(&producer_id).and_then(|entry| entry.current_txn_first_offset);
+            if known.is_some_and(|known| known <= first_offset) {
+                continue;
+            }
+            known.map(|known| self.ongoing.remove(&known));
+            self.ongoing.insert(first_offset, producer_id);
+            self.producers.extend(producers.get(&producer_id).map(|entry| (producer_id, entry.clone())));
+        }
         // A snapshot that was written there knows less.
         if !self.producers.is_empty() && self.last_snapshot_offset == self.map_end_offset {
             self.last_snapshot_offset = Offset(self.map_end_offset.0 - 1);

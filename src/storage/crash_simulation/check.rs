@@ -127,6 +127,8 @@ impl Partition {
             let at = self.written.partition_point(|written| written.base < batch.base);
             if is_there && self.written.get(at).is_none_or(|next| next.base > batch.last) {
                 self.written.insert(at, batch);
+                // A transaction may be open again.
+                self.producers = std::array::from_fn(|who| view_of(log, who));
             }
         }
         Ok(())

@@ -681,3 +681,29 @@ proptest! {
         }
     }
 }
+
+/// A log had lost the beginning of a transaction, or all of it, when its copy took its place, which had the records: they were read as
+/// committed. What the log alone knows is kept: its records may be deleted.
+#[test]
+fn what_is_open_in_a_copy_stays_open_when_it_takes_its_log_s_place() {
+    for begins_later in [false, true] {
+        let (mut log, mut copy) = (Partition::new(), Partition::new());
+        log.produce_in_txn(3, 0, 0, 2).unwrap();
+        log.produce_in_txn(2, 0, 0, 1).unwrap();
+        (log.end, copy.end) = (8, 5);
+        copy.produce_in_txn(2, 0, 0, 1).unwrap();
+        copy.produce_in_txn(1, 0, 0, 2).unwrap();
+        if begins_later {
+            for partition in [&mut log, &mut copy] {
+                partition.try_append(partition.data(1, 0, 2, 1, true), FOLLOWER, V0, None).unwrap();
+            }
+        }
+        copy.manager.take_over(&log.manager);
+        let open = |id| copy.manager.entry(ProducerId(id)).unwrap().current_txn_first_offset;
+        assert_eq!([1, 2, 3].map(open), [Some(Offset(6)), Some(Offset(2)), Some(Offset(0))]);
+        assert_eq!(copy.manager.entry(ProducerId(1)).unwrap().last_sequence(), if begins_later { 2 } else { 1 });
+        let mut ids: Vec<i64> = copy.manager.ongoing.values().map(|id| id.0).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [1, 2, 3]);
+    }
+}
