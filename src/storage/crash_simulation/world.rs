@@ -846,7 +846,10 @@ impl World {
         partition.truncate(to);
         self.begin_epoch(n);
         let partition = &mut self.partitions[n];
-        partition.take_over_producers(&log).map_err(|what| Halt::Violation(format!("after a truncation {what}")))
+        self.disk.hold(true);
+        let taken_over = partition.take_over_producers(&log);
+        self.disk.hold(false);
+        taken_over.map_err(|what| Halt::Violation(format!("after a truncation {what}")))
     }
 
     fn start_anew(&mut self, n: usize, ahead: i64) -> Outcome {
