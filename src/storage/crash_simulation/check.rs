@@ -7,7 +7,7 @@
 //! - The log does not begin before what a checkpoint says, nor behind what was asked for.
 //! - Producers, epochs, aborted transactions, places and times are those of the batches found; no index is believed that lies.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -247,8 +247,13 @@ impl Partition {
         let first_segment = log.segments()[0].base_offset.0;
         let start = log.log_start_offset().0.max(first_segment);
         let end = log.log_end_offset().0;
-        // Those who wrote before the log's start may be forgotten: that many of the batches are not looked at.
-        let surviving: Vec<&Written> = self.written.iter().filter(|batch| batch.last < end).collect();
+        // Those who wrote before the log's start may be forgotten: that many of the batches are not looked at. Of the
+        // segment in which the log starts they may also be lost.
+        let (segment, bases) = batches_before_start(log)?;
+        let is_there = |batch: &&Written| {
+            self.role == Role::Compacted || !(segment..start).contains(&batch.base) || bases.contains(&batch.base)
+        };
+        let surviving: Vec<&Written> = self.written.iter().filter(|batch| batch.last < end).filter(is_there).collect();
         let forgotten = surviving.iter().filter(|batch| batch.base < start).count();
         let possible: Vec<[ProducerView; PRODUCERS]> =
             (0..=forgotten).map(|from| producers_after(surviving[from..].iter().copied())).collect();
@@ -351,6 +356,20 @@ fn view_of(log: &Log, who: usize) -> ProducerView {
             open_since: entry.current_txn_first_offset.map(|offset| offset.0),
         })
     })
+}
+
+/// Where the segment begins in which the log starts, and the base offsets of the batches that it has.
+fn batches_before_start(log: &Log) -> Check<(i64, BTreeSet<i64>)> {
+    let segments = log.segments.load();
+    let starts = segments.partition_point(|segment| segment.base_offset() <= log.log_start_offset());
+    let segment = &segments[starts.saturating_sub(1)];
+    let file = segment.file().map_err(|error| error.to_string())?;
+    let mut walk = segment.readable(&*file, 0, segment.size(), Wait::ForDisk);
+    let mut bases = BTreeSet::new();
+    while let Some((_, frame)) = walk.next().map_err(|error| error.to_string())? {
+        bases.insert(frame.base_offset().0);
+    }
+    Ok((segment.base_offset().0, bases))
 }
 
 /// Offsets that no batch has, from and up to.

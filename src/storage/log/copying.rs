@@ -27,7 +27,7 @@ pub enum CopyError {
 }
 
 impl Log {
-    /// Cuts this copy of `source` off where the two part, and sees to it that it does not end before `source` starts.
+    /// Cuts this copy of `source` off where the two part. If nothing that it has is in `source` it starts anew.
     pub fn align_with(&self, source: &Log) -> Result<(), CopyError> {
         while let Some(epoch) = self.latest_epoch() {
             let log_end_offset = self.log_end_offset();
@@ -48,8 +48,11 @@ impl Log {
         }
         // Without an epoch there is only this to go by.
         self.truncate_to(source.log_end_offset())?;
-        if self.log_end_offset() < source.log_start_offset() {
-            self.truncate_fully_and_start_at(source.log_start_offset())?;
+        // Nothing that it has is in the source any more. What it knows of producers by that, the source may not know:
+        // a transaction that was open there, and of which no marker is to come.
+        let start = source.log_start_offset();
+        if self.log_end_offset() <= start && self.segments()[0].base_offset < start {
+            self.truncate_fully_and_start_at(start)?;
         }
         Ok(())
     }

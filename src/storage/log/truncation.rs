@@ -167,6 +167,8 @@ impl Log {
             new.sync_all()?;
         }
         self.remove_segments(writer, removed)?;
+        writer.producers.truncate_fully_and_start_at(offset)?;
+        // Also the snapshots are to be gone for good: one at `offset` would tell of what was there before.
         self.context.disk.sync_dir(&self.dir.path())?;
         self.epochs.lock().clear();
         match self.epochs.flush() {
@@ -174,7 +176,6 @@ impl Log {
             Err(error) if is_full(&error) => self.tell_full(&error),
             flushed => flushed?,
         }
-        writer.producers.truncate_fully_and_start_at(offset)?;
         self.publish_first_unstable(writer);
         Ok(())
     }

@@ -338,6 +338,33 @@ fn closing_syncs_the_snapshot_of_a_roll() {
     }
 }
 
+/// The log was started anew just where its last segment began. A power loss brought back the snapshot there, and with it a
+/// transaction of which the log had nothing.
+#[test]
+fn the_producers_of_before_do_not_come_back_to_a_log_that_was_started_anew() {
+    for (seed, is_written_to) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let first = disk();
+        let (_, log, _) = open(&first, 0, DamagePolicy::CutOff);
+        let builder = RecordBatchBuilder::new(Offset(0)).producer(ProducerId(7), ProducerEpoch(0), 0);
+        let mut builder = builder.transactional(true);
+        builder.append(0, None, Some(b"value"), &[]);
+        let (header, body) = builder.build_parts();
+        append(&log, validated(header, body));
+        log.roll().unwrap();
+        log.close().unwrap();
+        let (_, log, _) = open(&first, 1, DamagePolicy::CutOff);
+        assert!(log.with_producers(|producers| producers.entry(ProducerId(7)).is_some()));
+        log.truncate_fully_and_start_at(Offset(1)).unwrap();
+        if is_written_to {
+            append(&log, batch(3, 10, 0));
+        }
+        let second = first.restart(Crash::PowerLoss, seed);
+        let (_, log, _) = open(&second, 0, DamagePolicy::CutOff);
+        assert_eq!(log.log_start_offset(), Offset(1));
+        assert!(log.with_producers(|producers| producers.is_empty()), "with seed {seed}");
+    }
+}
+
 /// A truncation below what a checkpoint calls flushed must correct it before anything is appended: a crash could tear that,
 /// and nobody would look. And where a new segment takes the place of all, before there is one: a power loss may bring back old
 /// ones that reach beyond it.

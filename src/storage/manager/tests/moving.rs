@@ -218,6 +218,35 @@ fn a_copy_follows_what_its_log_loses() {
     assert_eq!((moved.log_start_offset(), moved.log_end_offset()), (Offset(1000), Offset(1005)));
 }
 
+/// The copy had all of the log when that began anew at its end, and went on from there with the transaction that was open.
+#[test]
+fn a_copy_of_a_log_that_began_anew_knows_no_producers_of_before() {
+    let node = node();
+    let (manager, _) = node.start();
+    let log = fill(&node, &manager);
+    let path = node.path("b");
+    let logs = manager.create_future(&partition("t", 0), path.to_str().unwrap()).unwrap().unwrap();
+    while logs.future.copy_from(&log).unwrap() > 0 {}
+    log.truncate_fully_and_start_at(log.log_end_offset()).unwrap();
+    log.assign_epoch(LeaderEpoch(8), log.log_end_offset()).unwrap();
+    write(&log, 5);
+    log.on_high_watermark(log.log_end_offset());
+    move_to(&node, &manager, "b").unwrap();
+    let before = kept(&log);
+    assert_eq!((before.producers.len(), before.bounds.2), (0, None));
+    assert_eq!(kept(&manager.get(&partition("t", 0)).unwrap()), before);
+    drop((log, logs));
+    drop(manager);
+    // Else the start goes by the one of the exchange.
+    for snapshot in node.files("b/t-0").iter().filter(|name| name.ends_with(".snapshot")) {
+        std::fs::remove_file(node.path("b/t-0").join(snapshot)).unwrap();
+    }
+    let (manager, _) = node.start();
+    let found = manager.get(&partition("t", 0)).unwrap();
+    found.on_high_watermark(found.log_end_offset());
+    assert_eq!(kept(&found), before);
+}
+
 #[test]
 fn a_move_can_be_called_off_or_sent_elsewhere() {
     let node = node();
