@@ -196,10 +196,11 @@ fn offsets(log: &Log) -> Vec<i64> {
     let (mut next, end) = (log.log_start_offset().0, log.log_end_offset().0);
     let mut all = Vec::new();
     while next < end {
-        for (first, last) in read(log, next, 1000, end) {
-            all.extend(first..=last);
-            next = last + 1;
-        }
+        let found = read(log, next, 1000, end);
+        // The log may end behind a gap.
+        let Some((_, last)) = found.last() else { break };
+        next = last + 1;
+        all.extend(found.iter().flat_map(|(first, last)| *first..=*last));
     }
     all
 }

@@ -125,6 +125,8 @@ impl Log {
         // Before there is a segment at `offset`: a crash may bring back old ones beside it, and they may reach beyond.
         let _held = self.hold_recovery_point();
         self.truncate_commits(offset, false);
+        // Nor does a start look for gaps below the recovery point, which what goes leaves.
+        self.recovery_point.fetch_min(self.segments.load()[0].base_offset().0, Ordering::AcqRel);
         let log_start_offset = Offset(self.log_start_offset.fetch_min(offset.0, Ordering::AcqRel));
         let mut removed = Vec::clone(&self.segments.load());
         let same = removed.iter().position(|segment| segment.base_offset() == offset).map(|at| removed.remove(at));

@@ -264,22 +264,29 @@ fn a_compacted_log_loses_its_last_segments_from_the_end_on() {
     assert!(died > 300, "{died}");
 }
 
-/// A log began anew behind its end. While its old segments were given other names somebody flushed it, and noted that all was on disk up
-/// to its new beginning. A crash left some of the old ones, below what was noted, and nobody saw the gap behind them.
+/// A log began anew. A crash left some of its old segments, below the recovery point, where nobody saw the gap behind them: they had
+/// been flushed, or somebody flushed the log while they were given other names, and noted that all was on disk up to its new beginning.
 #[test]
 fn what_is_left_of_a_log_that_begins_anew_is_not_taken_for_flushed() {
     let mut died = 0;
-    for (at, after, seed) in
-        (0..25).flat_map(|at| (0..6).flat_map(move |after| (0..5).map(move |seed| (at, after, seed))))
-    {
+    let runs = (0..30).flat_map(|at| (0..6).flat_map(move |after| (0..5).map(move |seed| (at, after, seed))));
+    for ((at, after, seed), to) in runs.flat_map(|run| [5, 9, 12].map(|to| (run, to))) {
         let first = disk();
         let (context, log, _) = open(&first, 0, DamagePolicy::CutOff);
-        append(&log, batch(3, 10, 0));
-        log.roll().unwrap();
-        append(&log, batch(3, 10, 0));
+        for _ in 0..3 {
+            append(&log, batch(3, 10, 0));
+            log.roll().unwrap();
+        }
         context.background.run_pending(Duration::from_secs(1));
-        let (noted, noting) = (Arc::new(AtomicI64::new(0)), log.clone());
-        let others = noted.clone();
+        log.flush(Offset(9)).unwrap();
+        let noted = Arc::new(AtomicI64::new(log.note_recovery_point().0));
+        let (noting, correcting) = (Arc::downgrade(&log), noted.clone());
+        log.on_shortened(Box::new(move || {
+            let recovery_point = noting.upgrade().map_or(0, |log| log.recovery_point().0);
+            correcting.store(recovery_point, Ordering::Relaxed);
+            Ok(())
+        }));
+        let (others, noting) = (noted.clone(), log.clone());
         let flush = move || {
             if noting.flush(noting.log_end_offset()).is_ok() {
                 others.store(noting.note_recovery_point().0, Ordering::Relaxed);
@@ -287,16 +294,21 @@ fn what_is_left_of_a_log_that_begins_anew_is_not_taken_for_flushed() {
         };
         first.let_in(Some((after, Box::new(flush))));
         first.die_after(Some(at));
-        let _ = log.truncate_fully_and_start_at(Offset(9));
+        let _ = log.truncate_fully_and_start_at(Offset(to));
         first.let_in(None);
         died += usize::from(first.is_dead());
         let second = first.restart(if seed == 0 { Crash::Kill } else { Crash::PowerLoss }, seed);
         second.die_after(None);
         let (_, log, _) = open(&second, noted.load(Ordering::Relaxed), DamagePolicy::CutOff);
         let (start, end) = (log.log_start_offset().0, log.log_end_offset().0);
-        assert_eq!(offsets(&log), (start..end).collect::<Vec<_>>(), "{at}, {after}, {seed}: {:?}", log.segments());
+        assert_eq!(
+            offsets(&log),
+            (start..end).collect::<Vec<_>>(),
+            "{at}, {after}, {seed}, {to}: {:?}",
+            log.segments()
+        );
     }
-    assert!(died > 200, "{died}");
+    assert!(died > 500, "{died}");
 }
 
 /// The indexes of a segment were emptied, to be built anew, and got no entry. Nobody knew that there was something to sync, and a
