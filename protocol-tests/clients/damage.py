@@ -148,7 +148,7 @@ what is missing.
 
 SEALED_HEAD = """
 ## Sealed segments
-The same logs, in a directory with `.kafka_cleanshutdown`, where the start looks at no more of the second segment than where its indexes end. Readers go on at the next batch that is whole and
+The same logs, in a directory with `.kafka_cleanshutdown`, where the start looks at no more of the second segment than its size. Readers go on at the next batch that is whole and
 in its place, or in the next segment, and the log tells of it once. A read that begins before such damage may still send it, which the client
 refuses; a client that asks again and again, or where it was refused, is not sent it any more.
 """

@@ -15,7 +15,7 @@
 //! | a gap between two segments | |
 //! |---|---|
 //! | of a log that is compacted | the rule; such a log syncs a segment before it begins the next, and loses its last ones one by one |
-//! | if the epochs say that the log was to start behind it | what is before it was being deleted, and goes |
+//! | if a segment in it has the name of a deleted one, and the epochs say that the log was to start behind it | what is before it was being deleted, and goes |
 //! | up to the recovery point | all of it was on disk, and no crash has taken it: compaction, or damage that was told of |
 //! | up to where the log is noted to be cleaned | left from when the topic was compacted |
 //! | above both, where batches leave offsets out, too, and others have the records | came from a leader whose log was compacted |
@@ -135,6 +135,8 @@ struct Recovery<'a> {
     params: &'a LogParams,
     dir: Arc<Directory>,
     segments: Vec<Arc<LogSegment>>,
+    /// Segments that were being deleted when a crash came. Their files, which are empty by now, stay until the others are checked.
+    deleted: BTreeSet<Offset>,
     epochs: LeaderEpochFileCache,
     /// There was no usable file of epochs: they are taken from the batches once all of those are known.
     epochs_are_lost: bool,
@@ -184,6 +186,7 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
         params: &params,
         dir,
         segments: Vec::new(),
+        deleted: BTreeSet::new(),
         epochs_are_lost: epochs.is_empty(),
         epochs,
         lost_txn_indexes: BTreeSet::new(),
@@ -203,6 +206,7 @@ fn open_log(context: &LogContext, params: LogParams) -> io::Result<(Arc<Log>, Re
     let found = recovery.tidy_directory()?;
     recovery.load_segments(&found)?;
     recovery.check_segments()?;
+    recovery.remove_deleted()?;
     let log_start_offset = recovery.settle_bounds()?;
     recovery.look_at_sealed();
     recovery.settle_epochs(log_start_offset)?;
@@ -244,12 +248,15 @@ impl Recovery<'_> {
         Ok(wanted.max(self.segments[0].base_offset()))
     }
 
-    /// Segments that nobody reads now are told of if something cheap gives their damage away.
+    /// Tells of segments that were emptied, which perhaps nobody reads. What is only shorter than it was is told of by who reads it:
+    /// on a cold disk it would take long to open the indexes of all segments.
     fn look_at_sealed(&self) {
         for (segment, next) in self.segments.iter().zip(&self.segments[1..]) {
             segment.end_before(next.base_offset(), self.log_end_offset);
-            // What keeps it from being looked at keeps its readers from it, who tell.
-            let _ = segment.check_index_ends();
+            if segment.size() == 0 && !segment.distrusts_index() {
+                // What keeps it from being looked at keeps its readers from it, who tell.
+                let _ = segment.check_end(0, 0, Wait::ForDisk);
+            }
         }
         self.segments.last().expect("there is a segment").take_more();
     }

@@ -416,10 +416,10 @@ impl<'a> FullScan<'a> {
         }
     }
 
-    /// Tells where the records of the next segment begin.
-    pub fn before(mut self, limit: Option<Offset>) -> FullScan<'a> {
+    /// Tells where the next segment begins, by its name, and where the records from there on begin, if they are to be heeded.
+    pub fn before(mut self, next: Option<Offset>, limit: Option<Offset>) -> FullScan<'a> {
         self.limit = limit;
-        self.max_offset = max_offset_before(self.base_offset, limit);
+        self.max_offset = max_offset_before(self.base_offset, next.max(limit));
         self
     }
 

@@ -387,7 +387,9 @@ impl Log {
         match segment.rename(FileState::Deleted) {
             Err(error) if is_full(&error) && !known_bugs::is_back(KnownBug::NoRoomFails) => {
                 self.tell_full(&error);
-                segment.remove().map_err(is_half_done)
+                // There is no name that tells a start of it: what is given up next must not go before it.
+                let removed = segment.remove().and_then(|()| self.context.disk.sync_dir(&self.dir.path()));
+                removed.map_err(is_half_done)
             }
             renamed => renamed,
         }
@@ -413,7 +415,9 @@ impl Log {
         let delay = Duration::from_millis(self.config.load().file_delete_delay_ms.max(0) as u64);
         let (disk, dir) = (self.context.disk.clone(), self.dir.clone());
         self.context.background.run_after(delay, move || {
-            let removed = removed.iter().try_for_each(|segment| segment.remove());
+            // As long as some of them may come back, the names of the others tell that they were being deleted.
+            let synced = ignore_missing(disk.sync_dir(&dir.path()));
+            let removed = synced.and_then(|()| removed.iter().try_for_each(|segment| segment.remove()));
             let removed = removed.and_then(|()| remove_files(&*disk, &dir, &snapshots));
             if let Err(error) = removed {
                 // The next start of the node tries again.

@@ -10,8 +10,8 @@
 //! | it is known how many of the first segments may go | | finds them all |
 //! | the log starts behind them, they are no longer in the list | the log's | finds them all |
 //! | the epochs, which start there too, are on disk | | finds them all; retention takes them again |
-//! | their files have the names of deleted ones | | finds any of them; by the epochs it knows that those before a gap were being deleted |
-//! | the files are removed after `file.delete.delay.ms` | | removes them |
+//! | their files have the names of deleted ones | | finds any of them; by the epochs, and the names in a gap, it knows that those before it were being deleted |
+//! | the names are on disk, and the files are removed after `file.delete.delay.ms` | | removes them |
 
 use std::io;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The first look into a partition's directory: what an interrupted deletion or compaction left behind, and which
 //! segments there are.
 //!
-//! - `.deleted`: removed.
+//! - `.deleted`: removed; after a crash what says that a segment was being deleted stays until the others were checked.
 //! - `.cleaned`: compaction had not finished writing it: removed, and so are the `.swap` files from its offset on, which
 //!   belong to the same, unfinished, exchange.
 //! - `.swap`: compaction had finished: the segments that it replaces are removed, and it takes their place.
@@ -49,7 +49,11 @@ impl Recovery<'_> {
             FileState::Swap => first_cleaned.is_some_and(|first| name.base_offset >= first),
         };
         for name in names.extract_if(.., |name| is_unfinished(name)) {
-            self.remove_file(name)?;
+            let tells = !self.params.clean_shutdown && name.kind == FileKind::Log && name.state == FileState::Deleted;
+            match tells {
+                true => self.empty_deleted(name)?,
+                false => self.remove_file(name)?,
+            }
         }
         if names.iter().any(|name| name.state == FileState::Swap) {
             self.finish_swap(&mut names)?;
@@ -100,6 +104,24 @@ impl Recovery<'_> {
             }
         }
         Ok(lost_txn_indexes)
+    }
+
+    /// Only its name is of use, and there may be no room left.
+    fn empty_deleted(&mut self, name: FileName) -> io::Result<()> {
+        self.deleted.insert(name.base_offset);
+        let file = self.context.disk.open(&name.path_in(&self.dir.path()), OpenMode::ReadWrite)?;
+        match file.file_len()? {
+            0 => Ok(()),
+            _ => file.set_len(0),
+        }
+    }
+
+    /// Removes what is left of the segments that were being deleted.
+    pub(super) fn remove_deleted(&mut self) -> io::Result<()> {
+        for base_offset in std::mem::take(&mut self.deleted) {
+            self.remove_file(FileName::new(base_offset, FileKind::Log).with_state(FileState::Deleted))?;
+        }
+        Ok(())
     }
 
     fn remove_file(&mut self, name: FileName) -> io::Result<()> {

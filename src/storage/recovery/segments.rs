@@ -103,7 +103,7 @@ impl Recovery<'_> {
             }
             let first = FileName::new(self.segments[n].base_offset(), FileKind::Log);
             let has_gap = self.ends_before(first.base_offset);
-            if has_gap && self.was_to_start_behind(n)? {
+            if has_gap && self.was_to_start_behind(n) {
                 self.delete_before(n)?;
                 (n, first_unflushed) = (0, 0);
                 continue;
@@ -138,35 +138,32 @@ impl Recovery<'_> {
         self.remove_segments(removed)
     }
 
-    /// Below the recovery point all was on disk, and nobody looks for gaps; but retention may have been interrupted there, before
-    /// it was noted where the log starts.
+    /// Below the recovery point all was on disk, and nobody looks for gaps; but retention may have been interrupted there.
     fn finish_deletion(&mut self) -> io::Result<()> {
-        let Some(earliest) = self.epochs.earliest().map(|entry| entry.start_offset) else { return Ok(()) };
-        let may_be_gone = self.params.log_start_offset.plus(1)..=earliest;
-        for n in (1..=self.first_unflushed()).rev().filter(|_| self.shows_losses()) {
-            let is_among_them = may_be_gone.contains(&self.segments[n].base_offset());
-            if is_among_them && self.ends_early(n - 1)? && self.was_to_start_behind(n)? {
+        if self.deleted.is_empty() || !self.shows_losses() {
+            return Ok(());
+        }
+        for n in (1..self.segments.len().min(self.first_unflushed() + 1)).rev() {
+            if self.was_to_start_behind(n) && self.ends_early(n - 1)? {
                 return self.delete_before(n);
             }
         }
         Ok(())
     }
 
-    /// Whether the log was to start at segment `n` or behind it: the epochs say so, and of what is before it they would know.
-    fn was_to_start_behind(&self, n: usize) -> io::Result<bool> {
-        let next = self.segments[n].base_offset();
-        if self.epochs.earliest().is_none_or(|earliest| earliest.start_offset < next) {
-            return Ok(false);
-        }
-        for segment in &self.segments[..n] {
-            match segment.first_frame(Wait::ForDisk) {
-                // Batches of old formats have none.
-                Ok(frame) if frame.as_ref().is_none_or(|frame| frame.leader_epoch().0 >= 0) => {}
-                Ok(_) | Err(ReadError::Corrupt { .. }) => return Ok(false),
-                Err(error) => return Err(error.into_io()),
-            }
-        }
-        Ok(true)
+    /// Whether the log was to start at segment `n` or behind it: what is missing before it has the name of a deleted segment, and the
+    /// epochs start there. Neither would do alone: what follows is cut off with such names, too, compaction leaves them, and epochs
+    /// may have begun anew.
+    fn was_to_start_behind(&self, n: usize) -> bool {
+        let (before, next) = (self.segments[n - 1].base_offset(), self.segments[n].base_offset());
+        next > self.params.gaps_up_to
+            && self.deleted.range(before.plus(1)..next).next().is_some()
+            && self.epochs.earliest().is_some_and(|earliest| earliest.start_offset >= next)
+    }
+
+    fn next_base_offset(&self, segment: &LogSegment) -> Option<Offset> {
+        let behind = self.segments.partition_point(|other| other.base_offset() <= segment.base_offset());
+        self.segments.get(behind).map(|next| next.base_offset())
     }
 
     /// Whether a trusted segment ends before the next one begins.
@@ -377,7 +374,7 @@ impl Recovery<'_> {
         let file = segment.file()?;
         let limit = self.limit_of(segment, self.params.damage)?;
         let scan = HeaderScan::new(&*file, segment.base_offset(), 0, segment.size(), floor, Wait::ForDisk);
-        let mut scan = scan.before(limit);
+        let mut scan = scan.before(self.next_base_offset(segment).max(limit));
         loop {
             match scan.next() {
                 Ok(Some((position, frame))) if frame.last_offset() < self.recovery_point => {
@@ -439,8 +436,8 @@ impl Recovery<'_> {
             latest_epoch: self.latest_epoch,
             beyond: None,
         };
-        let limit = self.limit_of(segment, policy)?;
-        let mut scan = FullScan::new(&*file, base_offset, start.position, end, start.offset).before(limit);
+        let (next, limit) = (self.next_base_offset(segment), self.limit_of(segment, policy)?);
+        let mut scan = FullScan::new(&*file, base_offset, start.position, end, start.offset).before(next, limit);
         let mut told = start.position;
         loop {
             match scan.next() {

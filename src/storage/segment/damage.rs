@@ -27,7 +27,6 @@ use parking_lot::Mutex;
 use crate::storage::disk::DiskFile;
 use crate::storage::index_file::IndexError;
 use crate::storage::log::{ReadError, Wait};
-use crate::storage::offset_index::OffsetPosition;
 use crate::storage::scan::{Frame, HeaderScan, ScanError, max_offset};
 use crate::storage::segment::read::batch_position;
 use crate::storage::segment::{BatchPosition, LogSegment};
@@ -127,26 +126,6 @@ impl LogSegment {
     /// Whether it may have offsets that its indexes cannot name.
     pub fn may_outgrow_indexes(&self) -> bool {
         self.trusted_below().is_some_and(|next| next.plus(-1) > max_offset(self.base_offset))
-    }
-
-    /// Looks at where the indexes of a segment end that is trusted, before anyone reads it. Of one that is sound no records are
-    /// read: a file that was emptied, or cut short by more than the last stretch that is indexed, gives itself away.
-    pub fn check_index_ends(&self) -> Result<(), ReadError> {
-        if self.distrusts_index() {
-            return Ok(());
-        }
-        let size = self.size();
-        let is_within = |entry: &OffsetPosition| {
-            u64::from(entry.position) < size && self.trusted_below().is_none_or(|next| entry.offset < next)
-        };
-        let is_odd = match self.offset_index.last(Wait::ForDisk) {
-            Err(IndexError::Corrupt(reason)) => {
-                self.distrust(&reason);
-                return Ok(());
-            }
-            last => last.map_err(|error| self.index_damaged(error))?.map_or(size == 0, |entry| !is_within(&entry)),
-        };
-        if is_odd { self.check_end(0, size, Wait::ForDisk) } else { Ok(()) }
     }
 
     /// What is to be looked at before the bytes `from..to` are sent, where a batch begins at `from`.

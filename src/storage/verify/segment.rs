@@ -67,7 +67,7 @@ impl LogCheck<'_> {
         let mut indexes = Indexes { offsets, times, aborted };
         unreadable.iter().for_each(|(name, error)| self.unreadable(name, error));
         let mut buffers = Buffers::default();
-        let mut scan = FullScan::new(&*file, base_offset, 0, size, base_offset).before(limit);
+        let mut scan = FullScan::new(&*file, base_offset, 0, size, base_offset).before(None, limit);
         let (mut told, mut damaged) = (0, 0);
         loop {
             match scan.next() {

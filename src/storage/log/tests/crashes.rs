@@ -211,6 +211,49 @@ fn an_interrupted_deletion_of_flushed_segments_is_completed() {
     assert!(completed > 10, "{completed}");
 }
 
+/// What is in front of a gap is not thrown away unless everything says that it was being deleted: epochs may have begun anew, there
+/// are names of deleted segments also behind what was cut off, and in what was compacted.
+#[test]
+fn what_is_before_a_gap_is_kept_unless_it_was_being_deleted() {
+    let cases = [false, true].into_iter().flat_map(|name| [0, 6, 7].map(|epoch| (name, epoch, 0)));
+    for (has_name, epoch_start, gaps_up_to) in cases.chain([(true, 6, 6), (true, 6, 5)]) {
+        for recovery_point in [0, 9] {
+            let first = disk();
+            let (context, log, _) = open(&first, 0, DamagePolicy::KeepReadable);
+            for _ in 0..2 {
+                append(&log, batch(3, 10, 0));
+                log.roll().unwrap();
+            }
+            append(&log, batch(3, 10, 0));
+            log.flush(Offset(9)).unwrap();
+            let deleted = crate::storage::disk::with_suffix(&path(3, FileKind::Log), ".deleted");
+            context.disk.rename(&path(3, FileKind::Log), &deleted).unwrap();
+            if !has_name {
+                context.disk.remove_file(&deleted).unwrap();
+            }
+            let epoch = log.latest_epoch().unwrap();
+            let text = leader_epochs::encode(&[EpochEntry { epoch, start_offset: Offset(epoch_start) }]);
+            context
+                .disk
+                .write_file_atomically(&Path::new(DIR).join(leader_epochs::FILE_NAME), text.as_bytes())
+                .unwrap();
+            let second = first.restart(Crash::Kill, 1);
+            let params = |params| LogParams {
+                recovery_point: Offset(recovery_point),
+                gaps_up_to: Offset(gaps_up_to),
+                damage: DamagePolicy::KeepReadable,
+                ..params
+            };
+            let (context, log, report) = open_with(&second, params).unwrap();
+            let was_deleted = has_name && epoch_start >= 6 && gaps_up_to < 6;
+            let expected = if was_deleted { vec![6, 7, 8] } else { vec![0, 1, 2, 6, 7, 8] };
+            let case = format!("{has_name} {epoch_start} {gaps_up_to} {recovery_point}: {report:?}");
+            assert_eq!(offsets(&log), expected, "{case}");
+            assert!(!context.disk.exists(&deleted).unwrap(), "{case}");
+        }
+    }
+}
+
 /// A log of four segments was truncated, or a start had found damage in the second one. A crash took one of the segments behind that,
 /// and left the next. Where compaction leaves gaps nobody noticed this one.
 #[test]

@@ -171,22 +171,21 @@ fn a_segment_that_was_cut_short_is_read_past() {
     }
 }
 
-/// Nobody was told, until somebody read the segment or, where it was too small for an index of offsets, at all.
+/// Nobody was told where the segment was too small for an index of offsets.
 #[test]
-fn a_start_tells_of_a_segment_that_is_shorter_than_its_indexes_say() {
+fn a_segment_that_is_shorter_than_its_indexes_say_is_told_of() {
     for index_interval_bytes in [300, 10_000] {
         let closed = Closed::with_index_interval(index_interval_bytes);
         let starts = closed.starts();
         let size = *starts.last().unwrap();
-        let entries = std::fs::read(closed.path(closed.bases[1], "index")).unwrap();
-        let last = entries.chunks(8).last().map(|entry| u32::from_be_bytes(entry[4..].try_into().unwrap()));
-        assert_eq!(last.is_some(), index_interval_bytes == 300);
+        let has_entries = !std::fs::read(closed.path(closed.bases[1], "index")).unwrap().is_empty();
+        assert_eq!(has_entries, index_interval_bytes == 300);
         for len in starts.iter().flat_map(|start| [*start, start + 70]).filter(|len| *len <= size) {
             let capture = LogCapture::start();
             let (log, _) = closed.open_with(|bytes| bytes.truncate(len));
-            let is_given_away = len == 0 || last.is_some_and(|last| len <= last as usize);
+            // By the start, if it is empty.
             let (damage, index) = told_of_both(&capture);
-            assert_eq!(damage + index, usize::from(is_given_away), "{len} of {size}");
+            assert_eq!(damage + index, usize::from(len == 0), "{len} of {size}");
             // Whoever reads it hears of nothing twice.
             consume(&log, 1);
             log.max_timestamp_offset().unwrap();
@@ -206,9 +205,9 @@ fn a_start_tells_of_a_segment_that_is_shorter_than_its_indexes_say() {
     }
 }
 
-/// A start stays quick: of a sound segment that takes no more it reads where the index of offsets ends.
+/// A start stays quick, also on a cold disk.
 #[test]
-fn a_start_reads_no_records_of_sound_segments() {
+fn a_start_reads_nothing_of_sound_segments() {
     let closed = Closed::new();
     let reads = Arc::new(Mutex::new(Vec::new()));
     let noted = reads.clone();
@@ -225,7 +224,7 @@ fn a_start_reads_no_records_of_sound_segments() {
     assert!(reads.contains(&format!("{last:020}.log")), "{reads:?}");
     for base in sealed {
         let of_segment: Vec<&String> = reads.iter().filter(|name| name.starts_with(&format!("{base:020}."))).collect();
-        assert_eq!(of_segment, [&format!("{base:020}.index")]);
+        assert_eq!(of_segment, [] as [&String; 0]);
     }
     drop(log);
 }

@@ -140,16 +140,20 @@ fn outgrown(fixture: &Fixture) -> Vec<i64> {
 
 #[test]
 fn offsets_that_no_index_can_name_are_read_and_kept() {
-    for (clean_shutdown, recovery_point, damage, lacks_indexes) in [
-        (true, true, DamagePolicy::KeepReadable, false),
-        (true, true, DamagePolicy::KeepReadable, true),
-        (false, false, DamagePolicy::KeepReadable, false),
-        (false, true, DamagePolicy::KeepReadable, true),
-        (false, false, DamagePolicy::CutOff, false),
-        (false, true, DamagePolicy::CutOff, false),
+    for (clean_shutdown, recovery_point, damage, lacks_indexes, compact) in [
+        (true, true, DamagePolicy::KeepReadable, false, false),
+        (true, true, DamagePolicy::KeepReadable, true, false),
+        (false, false, DamagePolicy::KeepReadable, false, false),
+        (false, true, DamagePolicy::KeepReadable, true, false),
+        (false, false, DamagePolicy::CutOff, false, false),
+        (false, true, DamagePolicy::CutOff, false, false),
+        (false, false, DamagePolicy::KeepReadable, false, true),
+        (false, false, DamagePolicy::CutOff, false, true),
+        (false, true, DamagePolicy::CutOff, true, true),
     ] {
-        let case = format!("{clean_shutdown} {recovery_point} {damage:?} {lacks_indexes}");
-        let fixture = Fixture::with(TopicConfig { index_interval_bytes: 1, ..TopicConfig::default() });
+        let case = format!("{clean_shutdown} {recovery_point} {damage:?} {lacks_indexes} {compact}");
+        let cleanup_policy = CleanupPolicy { compact, delete: true };
+        let fixture = Fixture::with(TopicConfig { index_interval_bytes: 1, cleanup_policy, ..TopicConfig::default() });
         let bases = outgrown(&fixture);
         let end = bases.last().unwrap() + 3;
         if lacks_indexes {
