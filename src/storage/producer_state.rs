@@ -414,13 +414,19 @@ impl ProducerStateManager {
         self.unreplicated = other.unreplicated.clone();
         self.map_end_offset = other.map_end_offset;
         for (first_offset, producer_id) in ongoing {
-            let known = self.producers.get(&producer_id).and_then(|entry| entry.current_txn_first_offset);
-            if known.is_some_and(|known| known <= first_offset) {
+            let Some(own) = producers.get(&producer_id) else { continue };
+            let entry = self.producers.entry(producer_id).or_insert_with(|| own.clone());
+            let is_known = self.ongoing.get(&first_offset) == Some(&producer_id)
+                || entry.current_txn_first_offset.is_some_and(|known| known < first_offset)
+                || entry.producer_epoch > own.producer_epoch;
+            if is_known {
                 continue;
             }
-            known.map(|known| self.ongoing.remove(&known));
+            warn!(%producer_id, %first_offset, "the log has lost a transaction that is open by its copy: it stays open");
+            if let Some(known) = entry.current_txn_first_offset.replace(first_offset) {
+                self.ongoing.remove(&known);
+            }
             self.ongoing.insert(first_offset, producer_id);
-            self.producers.extend(producers.get(&producer_id).map(|entry| (producer_id, entry.clone())));
         }
         // A snapshot that was written there knows less.
         if !self.producers.is_empty() && self.last_snapshot_offset == self.map_end_offset {
