@@ -87,7 +87,8 @@ impl Log {
         let must_start = {
             let mut commits = self.commits.lock();
             // Looked at under the lock, or the flush that is just ending, or a truncation, might be missed.
-            if commits.truncations != up_to.truncations || up_to.offset > self.log_end_offset() {
+            let is_gone = commits.is_held || commits.truncations != up_to.truncations;
+            if is_gone || up_to.offset > self.log_end_offset() {
                 drop(commits);
                 return done(Err(FlushError::Truncated));
             }
@@ -252,7 +253,8 @@ impl Log {
     }
 
     /// Keeps the recovery point where it is until what is returned goes. The log begins anew, and what was in it goes: a crash may
-    /// leave some of that before the new beginning, and below the recovery point nobody would notice the gap.
+    /// leave some of that before the new beginning, and below the recovery point nobody would notice the gap. Nobody begins to
+    /// wait for a flush meanwhile.
     pub(super) fn hold_recovery_point(&self) -> HeldRecoveryPoint<'_> {
         self.commits.lock().is_held = true;
         HeldRecoveryPoint(self)

@@ -160,8 +160,6 @@ impl Log {
         self.log_start_offset.store(offset.0, Ordering::Release);
         self.recent.lock().clear();
         self.segments.store(Arc::new(vec![new.clone()]));
-        // Somebody may have come meanwhile to wait for what was there before.
-        self.truncate_commits(offset, false);
         self.start_writing(writer, 0);
         if is_emptied {
             // Else a crash might bring back a part of what was in it, behind what is appended.
