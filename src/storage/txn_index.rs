@@ -139,7 +139,8 @@ impl TransactionIndex {
         let file = self.file.get()?;
         if let Err(error) = file.write_all_at(&aborted.encode(), self.len) {
             // A part of an entry is damage, for Kafka and for a look at the files, if nothing is appended over it.
-            self.cut(self.len)?;
+            let _ = file.set_len(self.len);
+            self.file.written();
             return Err(error.into());
         }
         self.file.written();
