@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | it is known how many of the first segments may go | | finds them all |
 //! | the log starts behind them, they are no longer in the list | the log's | finds them all |
-//! | the epochs, which start there too, are on disk | | finds them all; retention takes them again |
+//! | the name of what follows is on disk, and the epochs, which start there too | | finds them all; retention takes them again |
 //! | their files have the names of deleted ones | | finds any of them; by the epochs, and the names in a gap, it knows that those before it were being deleted |
 //! | the names are on disk, and the files are removed after `file.delete.delay.ms` | | removes them |
 
@@ -42,12 +42,15 @@ impl Log {
                 return Ok(0);
             }
             let deleted = self.take_out(&segments[..count], log_end_offset)?;
-            if deleted.len() > 1 || self.has_unsynced_names.load(Ordering::Acquire) {
-                // Any of the names may come back with a crash. A full disk is no reason not to delete.
-                match self.epochs.flush() {
-                    Err(error) if is_full(&error) => self.tell_full(&error),
-                    result => result?,
-                }
+            // A crash may keep the new names of some and the old ones of others, and no name of a segment that was just begun.
+            let synced = self.sync_new_names().and_then(|()| match deleted.len() {
+                0 | 1 => Ok(()),
+                _ => self.epochs.flush(),
+            });
+            match synced {
+                // No reason not to delete.
+                Err(error) if is_full(&error) => self.tell_full(&error),
+                synced => synced?,
             }
             let count = deleted.len();
             self.give_up_all(deleted)?;

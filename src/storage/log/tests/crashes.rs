@@ -211,6 +211,25 @@ fn an_interrupted_deletion_of_flushed_segments_is_completed() {
     assert!(completed > 10, "{completed}");
 }
 
+/// All records of a log were deleted, and it was begun anew behind them. A power loss took the name of the new segment and left the
+/// names of the deleted ones: the log began at its first offset again.
+#[test]
+fn a_segment_has_its_name_before_those_before_it_lose_theirs() {
+    for seed in 0..60 {
+        let first = disk();
+        let (context, log, _) = open(&first, 0, DamagePolicy::KeepReadable);
+        append(&log, batch(3, 10, 0));
+        log.flush(Offset(3)).unwrap();
+        log.advance_log_start_offset(Offset(3)).unwrap();
+        // The epochs are on disk then.
+        context.background.run_pending(Duration::from_secs(1));
+        log.roll().unwrap();
+        assert_eq!(log.delete_old_segments(NOW_MS, Offset(3)).unwrap(), 1);
+        let (_, log, report) = open(&first.restart(Crash::PowerLoss, seed), 0, DamagePolicy::KeepReadable);
+        assert_eq!(log.log_end_offset(), Offset(3), "{seed}: {report:?}");
+    }
+}
+
 /// What is in front of a gap is not thrown away unless everything says that it was being deleted: epochs may have begun anew, there
 /// are names of deleted segments also behind what was cut off, and in what was compacted.
 #[test]
