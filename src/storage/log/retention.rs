@@ -15,7 +15,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::storage::disk::is_full;
 use crate::storage::log::change::GivenUp;

@@ -197,7 +197,9 @@ fn a_stray_log_that_cannot_be_renamed_waits_for_room() {
         assert_eq!(manager.get_or_create(&partition("t", 0), new()).unwrap().log_end_offset(), Offset(0));
         let events = capture.take();
         let count = |text: &str| events.iter().filter(|event| event.text.contains(text)).count();
-        // Of the directory of the stray it was told by the thread that found it.
-        assert_eq!(told.map(count), [1, 2], "{code}: {events:?}");
+        // That there is room again is told only where it was told that there was none: once for each directory, by whichever thread
+        // found it first.
+        let [none, again] = told.map(count);
+        assert!(none <= 2 && again == 2, "{code}: {events:?}");
     }
 }
