@@ -168,19 +168,12 @@ pub(super) fn max_offset(base_offset: Offset) -> Offset {
     Offset(base_offset.0.saturating_add(i64::from(i32::MAX)))
 }
 
-/// As above, where the next segment begins at `next`, if there is one.
-fn max_offset_before(base_offset: Offset, next: Option<Offset>) -> Offset {
-    let named = max_offset(base_offset);
-    next.map_or(named, |next| named.max(next.plus(-1)))
-}
-
 /// What [`HeaderScan`] reads at once: a stretch between two index entries, usually.
 const HEADERS_READ: usize = 4096;
 
 /// Walks over the headers of a file's batches, jumping over what they hold.
 pub(super) struct HeaderScan<'a> {
     file: &'a dyn DiskFile,
-    base_offset: Offset,
     /// Where the next batch begins.
     position: u64,
     end: u64,
@@ -204,7 +197,6 @@ impl<'a> HeaderScan<'a> {
     ) -> HeaderScan<'a> {
         HeaderScan {
             file,
-            base_offset,
             position,
             end,
             next_offset,
@@ -218,7 +210,7 @@ impl<'a> HeaderScan<'a> {
 
     /// Tells where the next segment begins.
     pub fn before(mut self, next: Option<Offset>) -> HeaderScan<'a> {
-        self.max_offset = max_offset_before(self.base_offset, next);
+        self.max_offset = next.map_or(self.max_offset, |next| self.max_offset.max(next.plus(-1)));
         self
     }
 
@@ -330,7 +322,6 @@ impl Checksum {
 /// Reads every byte of a file's batches and checks them. Uses the same memory for batches of any size.
 pub(super) struct FullScan<'a> {
     file: &'a dyn DiskFile,
-    base_offset: Offset,
     position: u64,
     end: u64,
     next_offset: Offset,
@@ -401,7 +392,6 @@ impl<'a> FullScan<'a> {
         let buffer = vec![0; BYTES_READ.min(end.saturating_sub(position) as usize)];
         FullScan {
             file,
-            base_offset,
             position,
             end,
             next_offset,
@@ -419,7 +409,7 @@ impl<'a> FullScan<'a> {
     /// Tells where the next segment begins, by its name, and where the records from there on begin, if they are to be heeded.
     pub fn before(mut self, next: Option<Offset>, limit: Option<Offset>) -> FullScan<'a> {
         self.limit = limit;
-        self.max_offset = max_offset_before(self.base_offset, next.max(limit));
+        self.max_offset = next.max(limit).map_or(self.max_offset, |next| self.max_offset.max(next.plus(-1)));
         self
     }
 

@@ -89,8 +89,11 @@ impl SimulatedDisk {
     }
 
     /// Lets somebody look around, to whom nothing happens and who does not count.
-    pub fn hold(&self, is_held: bool) {
-        self.state.lock().faults.is_held = is_held;
+    pub fn held<T>(&self, look: impl FnOnce() -> T) -> T {
+        self.state.lock().faults.is_held = true;
+        let seen = look();
+        self.state.lock().faults.is_held = false;
+        seen
     }
 
     /// Has `other` act after so many more renames of files that are to be deleted, before the next one; nobody if `None`. The

@@ -228,10 +228,10 @@ impl World {
         if self.has_failed || self.disk.failed_at().is_some() {
             return Ok(());
         }
-        self.disk.hold(true);
         let mut names = Vec::new();
         for root in &ROOTS[..self.directories.len()] {
-            let entries = self.disk.list(Path::new(root)).map_err(|error| Halt::Violation(error.to_string()))?;
+            let entries = self.disk.held(|| self.disk.list(Path::new(root)));
+            let entries = entries.map_err(|error| Halt::Violation(error.to_string()))?;
             for entry in entries {
                 let Some(name) = entry.name.to_str().and_then(DirectoryName::parse) else { continue };
                 let path = Path::new(root).join(&entry.name);
@@ -241,7 +241,6 @@ impl World {
                 names.push(name);
             }
         }
-        self.disk.hold(false);
         for partition in &self.partitions {
             let is_it = |name: &&DirectoryName| {
                 name.kind == DirectoryKind::Current && name.topic_partition == partition.topic_partition
@@ -268,9 +267,8 @@ impl World {
             return Err(self.halt("offline"));
         }
         let ended_by = self.ended_by;
-        self.disk.hold(true);
-        let result = self.partitions[n].check_start(&log, report, ended_by, self.is_again, &mut self.random);
-        self.disk.hold(false);
+        let (partition, random) = (&mut self.partitions[n], &mut self.random);
+        let result = self.disk.held(|| partition.check_start(&log, report, ended_by, self.is_again, random));
         result.map_err(|what| Halt::Violation(format!("partition {n} ({:?}): {what}", self.partitions[n].role)))?;
         self.begin_epoch(n);
         Ok(())
@@ -333,14 +331,13 @@ impl World {
     fn restart_without_indexes(&mut self, n: usize) -> Outcome {
         let dir = self.log(n)?.dir();
         self.close()?;
-        self.disk.hold(true);
-        let removed = self.disk.list(&dir).and_then(|entries| {
+        let removed = self.disk.held(|| {
+            let entries = self.disk.list(&dir)?;
             let names = entries.iter().filter_map(|entry| FileName::parse(entry.name.to_str()?));
             let is_index = |name: &FileName| matches!(name.kind, FileKind::OffsetIndex | FileKind::TimeIndex);
             names.filter(is_index).try_for_each(|name| self.disk.remove_file(&name.path_in(&dir)))?;
             self.disk.sync_dir(&dir)
         });
-        self.disk.hold(false);
         removed.map_err(|error| Halt::Violation(error.to_string()))?;
         // The start reports what it repairs.
         self.ended_by = Some(Crash::Kill);
@@ -358,19 +355,18 @@ impl World {
         if self.disk.is_dead() || manager.has_offline_dirs() || self.disk.failed_at().is_some() {
             return Err(self.halt("cannot be closed"));
         }
-        self.disk.hold(true);
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         for root in &ROOTS[..self.directories.len()] {
-            if !self.is_reopened && !CleanShutdownFile::new(disk.clone(), Path::new(root)).exists().unwrap_or(false) {
+            let marker = CleanShutdownFile::new(disk.clone(), Path::new(root));
+            if !self.is_reopened && !self.disk.held(|| marker.exists()).unwrap_or(false) {
                 return violation(format!("there is no marker in {root} after an orderly end"));
             }
         }
         for (n, (partition, dir)) in self.partitions.iter_mut().zip(dirs).enumerate() {
             (partition.durable, partition.durable_start) = (partition.end, partition.start);
-            let verified = dir.map_or(Ok(()), |dir| partition.verify(&disk, dir));
+            let verified = dir.map_or(Ok(()), |dir| self.disk.held(|| partition.verify(&disk, dir)));
             verified.map_err(|what| Halt::Violation(format!("partition {n}: {what}")))?;
         }
-        self.disk.hold(false);
         let crash = if self.random.random_bool(0.5) { Crash::Kill } else { Crash::PowerLoss };
         let seed = self.random.random();
         self.say(format_args!("closed, then {crash:?}"));
@@ -846,9 +842,7 @@ impl World {
         partition.truncate(to);
         self.begin_epoch(n);
         let partition = &mut self.partitions[n];
-        self.disk.hold(true);
-        let taken_over = partition.take_over_producers(&log);
-        self.disk.hold(false);
+        let taken_over = self.disk.held(|| partition.take_over_producers(&log));
         taken_over.map_err(|what| Halt::Violation(format!("after a truncation {what}")))
     }
 
@@ -922,9 +916,7 @@ impl World {
         // Records that had been deleted may have come back by a crash; the copy begins where it did.
         let partition = &mut self.partitions[n];
         partition.start = log.log_start_offset().0.clamp(partition.start, partition.largest_start.max(partition.start));
-        self.disk.hold(true);
-        let regained = partition.regain(&log);
-        self.disk.hold(false);
+        let regained = self.disk.held(|| partition.regain(&log));
         if !self.disk.is_dead() {
             regained.map_err(|what| Halt::Violation(format!("partition {n} after a move: {what}")))?;
         }
@@ -941,10 +933,7 @@ impl World {
         }
         for (n, partition) in self.partitions.iter().enumerate() {
             let Some(log) = &self.logs[n] else { continue };
-            self.disk.hold(true);
-            let checked = partition.check_reads(log);
-            self.disk.hold(false);
-            if let Err(what) = checked {
+            if let Err(what) = self.disk.held(|| partition.check_reads(log)) {
                 return violation(format!("partition {n} after a failure: {what}"));
             }
         }

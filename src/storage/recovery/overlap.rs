@@ -35,8 +35,7 @@ impl Recovery<'_> {
         if policy.cuts_off() && self.params.config.cleanup_policy.compact {
             return Ok(None);
         }
-        let behind = self.segments.partition_point(|other| other.base_offset() <= segment.base_offset());
-        for n in behind..self.segments.len() {
+        for n in self.behind(segment)..self.segments.len() {
             let next = self.segments[n].clone();
             if let Some(start) = self.start_of(&next)? {
                 return Ok(Some(start));

@@ -161,11 +161,6 @@ impl Recovery<'_> {
             && self.epochs.earliest().is_some_and(|earliest| earliest.start_offset >= next)
     }
 
-    fn next_base_offset(&self, segment: &LogSegment) -> Option<Offset> {
-        let behind = self.segments.partition_point(|other| other.base_offset() <= segment.base_offset());
-        self.segments.get(behind).map(|next| next.base_offset())
-    }
-
     /// Whether a trusted segment ends before the next one begins.
     fn ends_early(&self, n: usize) -> io::Result<bool> {
         let (segment, next) = (&self.segments[n], self.segments[n + 1].base_offset());
@@ -319,6 +314,15 @@ impl Recovery<'_> {
             }
         }
         Ok(is_cut_off)
+    }
+
+    /// Where the segments behind this one begin in the list.
+    pub(super) fn behind(&self, segment: &LogSegment) -> usize {
+        self.segments.partition_point(|other| other.base_offset() <= segment.base_offset())
+    }
+
+    fn next_base_offset(&self, segment: &LogSegment) -> Option<Offset> {
+        self.segments.get(self.behind(segment)).map(|next| next.base_offset())
     }
 
     /// The whole segment is to be read.

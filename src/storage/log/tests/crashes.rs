@@ -419,11 +419,7 @@ fn the_producers_of_before_do_not_come_back_to_a_log_that_was_started_anew() {
     for (seed, is_written_to) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
         let first = disk();
         let (_, log, _) = open(&first, 0, DamagePolicy::CutOff);
-        let builder = RecordBatchBuilder::new(Offset(0)).producer(ProducerId(7), ProducerEpoch(0), 0);
-        let mut builder = builder.transactional(true);
-        builder.append(0, None, Some(b"value"), &[]);
-        let (header, body) = builder.build_parts();
-        append(&log, validated(header, body));
+        append(&log, transactions::produced(7, 0, 0, 1, true));
         log.roll().unwrap();
         log.close().unwrap();
         let (_, log, _) = open(&first, 1, DamagePolicy::CutOff);

@@ -146,6 +146,14 @@ fn move_to(node: &Node, manager: &Arc<LogManager>, dir: &str) -> Result<(), Stri
     }
 }
 
+/// A log and a copy of it in `b`, which has all that the log had.
+fn copied(node: &Node, manager: &Arc<LogManager>) -> FutureLog {
+    let path = node.path("b");
+    let logs = manager.create_future(&partition("t", 0), path.to_str().unwrap()).unwrap().unwrap();
+    while logs.future.copy_from(&logs.current).unwrap() > 0 {}
+    logs
+}
+
 fn node() -> Node {
     let mut node = Node::new();
     node.producers = UNVERIFIED;
@@ -198,9 +206,7 @@ fn a_copy_follows_what_its_log_loses() {
     let node = node();
     let (manager, _) = node.start();
     let log = fill(&node, &manager);
-    let path = node.path("b");
-    let logs = manager.create_future(&partition("t", 0), path.to_str().unwrap()).unwrap().unwrap();
-    while logs.future.copy_from(&log).unwrap() > 0 {}
+    let logs = copied(&node, &manager);
     // A leader's epoch has cut it, and others have written since.
     log.truncate_to(Offset(150)).unwrap();
     log.assign_epoch(LeaderEpoch(8), log.log_end_offset()).unwrap();
@@ -224,9 +230,7 @@ fn a_copy_of_a_log_that_began_anew_knows_no_producers_of_before() {
     let node = node();
     let (manager, _) = node.start();
     let log = fill(&node, &manager);
-    let path = node.path("b");
-    let logs = manager.create_future(&partition("t", 0), path.to_str().unwrap()).unwrap().unwrap();
-    while logs.future.copy_from(&log).unwrap() > 0 {}
+    let logs = copied(&node, &manager);
     log.truncate_fully_and_start_at(log.log_end_offset()).unwrap();
     log.assign_epoch(LeaderEpoch(8), log.log_end_offset()).unwrap();
     write(&log, 5);
