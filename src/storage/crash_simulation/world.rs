@@ -498,7 +498,10 @@ impl World {
         for (n, partition) in self.partitions.iter_mut().enumerate() {
             let answered = self.answered[n].swap(0, Ordering::Relaxed);
             let recovery_point = self.logs[n].as_ref().map_or(0, |log| log.recovery_point().0);
-            partition.durable = partition.durable.max(answered).max(recovery_point).min(partition.end);
+            // Of one that was beginning anew they say nothing of the records that were going, and may be back.
+            if !partition.doubts.iter().any(|doubt| matches!(doubt, Doubt::StartAnew(_))) {
+                partition.durable = partition.durable.max(answered).max(recovery_point).min(partition.end);
+            }
             let noted = self.noted_starts[n].swap(0, Ordering::Relaxed);
             if noted <= partition.start_at_most() {
                 partition.durable_start = partition.durable_start.max(noted);
