@@ -136,7 +136,9 @@ impl Log {
             None => self.create_segment(offset),
         });
         let new = made.inspect_err(|_| {
-            // Nothing is gone yet.
+            // Nothing is gone yet. Nor is what was made of the new segment to come back with a crash: the log would end there.
+            self.has_unsynced_names.store(true, Ordering::Release);
+            let _ = self.sync_new_names();
             self.log_start_offset.store(log_start_offset.0, Ordering::Release);
         })?;
         self.begin_anew(writer, new, removed, same.is_some()).map_err(is_half_done)?;

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::storage::file_name::{FileKind, FileName, FileState};
 use crate::storage::leader_epochs::{self, EpochEntry};
-use crate::storage::simulated_disk::{Crash, SimulatedDisk};
+use crate::storage::simulated_disk::{Crash, Fault, SimulatedDisk};
 
 const DIR: &str = "/logs/t-0";
 
@@ -371,6 +371,30 @@ fn what_is_left_of_a_log_that_begins_anew_is_not_taken_for_flushed() {
         );
     }
     assert!(died > 500, "{died}");
+}
+
+/// A log could not begin anew before its start, as there was no room for the files of a new segment. The power loss brought the first of
+/// them back, and the log ended there: all that was behind it went, though it had been flushed.
+#[test]
+fn what_could_not_begin_anew_does_not_come_back_as_a_beginning() {
+    let mut refused = 0;
+    for (at, seed) in (0..20).flat_map(|at| (0..20).map(move |seed| (at, seed))) {
+        let first = disk();
+        let (_, log, _) = open(&first, 0, DamagePolicy::CutOff);
+        log.truncate_fully_and_start_at(Offset(5)).unwrap();
+        append(&log, batch(3, 10, 0));
+        log.flush(Offset(8)).unwrap();
+        first.fail_after(Some((at, Fault::Full)));
+        if !matches!(log.truncate_fully_and_start_at(Offset(2)), Err(ChangeError::NoRoom(_))) {
+            continue;
+        }
+        refused += 1;
+        first.make_room();
+        let second = first.restart(Crash::PowerLoss, seed);
+        let (_, log, report) = open(&second, log.recovery_point().0, DamagePolicy::CutOff);
+        assert_eq!((offsets(&log), log.log_end_offset()), (vec![5, 6, 7], Offset(8)), "{at}, {seed}: {report:?}");
+    }
+    assert!(refused > 30, "{refused}");
 }
 
 /// The indexes of a segment were emptied, to be built anew, and got no entry. Nobody knew that there was something to sync, and a
