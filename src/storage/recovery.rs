@@ -2,7 +2,7 @@
 //!
 //! | | with the clean-shutdown marker | after a crash |
 //! |---|---|---|
-//! | sealed segments below the recovery point | trusted, but for where their indexes end | the same |
+//! | sealed segments below the recovery point | trusted; if one is empty, that is told | the same |
 //! | segments from the recovery point on | as above | every byte read and checked, from the recovery point on; before it the headers |
 //! | the last segment | its end is read and checked, from the last index entry on | as above |
 //! | an index that is missing or cannot be right | built anew | built anew, as those of all segments that are read |

@@ -1,9 +1,9 @@
 //! What is no batch in a segment that was trusted, and the way of readers past it.
 //!
-//! After an orderly end nobody reads the sealed segments once more. A start looks at where their indexes end; beyond that it
-//! is a reader who finds what has become of them since: a file that was cut short, a stretch of zeros, a batch whose length or
-//! place is wrong. There a reader goes on at the next batch that is whole and right, or in the next segment. Kafka gives up what
-//! is left of the segment, or never gets past it.
+//! After an orderly end nobody reads the sealed segments once more. A start tells of those that are empty; else it is a reader
+//! who finds what has become of them since: a file that was cut short, a stretch of zeros, a batch whose length or place is
+//! wrong. There a reader goes on at the next batch that is whole and right, or in the next segment. Kafka gives up what is left
+//! of the segment, or never gets past it.
 //!
 //! | what stands there | |
 //! |---|---|
